@@ -64,9 +64,9 @@ def single_case(J: int, width: int, classes: bool) -> Measurements:
             {name: partial(constant_async, values=v) for name, v in values.items()} if mode == "async" else plain
         )
         extractors = {name: Extractor(function, mode=mode) for name, function in functions.items()}
-        with AnytimeRunner(model, extractors) as beside:
-            beside.predict(None)
-            found[f"{mode}, µs per group"] = microseconds(partial(beside.predict, None), 30) / J
+        with AnytimeRunner(model, extractors) as other:
+            other.predict(None)
+            found[f"{mode}, µs per group"] = microseconds(partial(other.predict, None), 30) / J
     found |= algebra(model, X, J)
     found["load average of the machine"] = os.getloadavg()[0]
     return found

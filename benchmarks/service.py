@@ -51,7 +51,7 @@ QUICK = Effort(clients=(2,), deadlines=(25.0, 1000.0), requests=10, warm_up=2)
 
 @contextmanager
 def served(**settings: str) -> Iterator[tuple[int, int]]:
-    """Run the service, and give the port on which it answers and its process id."""
+    """Run the service, and yield its port and its process id."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -183,7 +183,7 @@ HEAD = f"""\
 Made by `python benchmarks/service.py --write docs/results/service.md`.
 
 `examples/service.py` (FastAPI, one process, one `AnytimeRunner`) on the loopback. Each client asks again as soon as it
-is answered. Sources: three values at hand, a driver that blocks a thread for 1 ms, 4 ms of work for a processor in one
+is answered. Sources: three recorded values, a driver that blocks a thread for 1 ms, 4 ms of work for a processor in one
 of two processes, and four services awaited with exponential delays of mean 8 or 15 ms; three groups at once. All times
 are milliseconds. "Server" is the time from the call of the runner to its answer, "client" what the client waits, with
 HTTP and JSON. Late is more than {SLACK_MS:g} ms after the deadline. "Server CPU" is the share of one core that the

@@ -63,7 +63,7 @@ def moments(image: Array) -> Array:
 
 
 def fourier(image: Array) -> Array:
-    """Return magnitudes of low frequencies, which do not depend on where the digit stands."""
+    """Return magnitudes of low frequencies, which do not depend on the position of the digit."""
     return np.abs(np.fft.rfft2(image))[[0, 1, 2, 3, -1, -2, -3], :4].ravel()
 
 
@@ -145,8 +145,8 @@ def skeleton(image: Array) -> Array:
             for mask in PEEL:
                 turned = np.rot90(mask, turn)
                 ink &= ~ndimage.binary_hit_or_miss(ink, turned == 1, turned == 0)
-    beside = ndimage.convolve(ink.astype(np.intp), np.ones((3, 3), dtype=np.intp), mode="constant") - 1
-    maps = (ink, ink & (beside == 1), ink & (beside >= 3))
+    neighbours = ndimage.convolve(ink.astype(np.intp), np.ones((3, 3), dtype=np.intp), mode="constant") - 1
+    maps = (ink, ink & (neighbours == 1), ink & (neighbours >= 3))
     return np.concatenate([m[1:-1, 1:-1].reshape(2, 8, 2, 8).sum(axis=(1, 3)).ravel() for m in maps])
 
 
@@ -269,7 +269,7 @@ HEAD = """\
 # Digits under a deadline: image features with measured costs
 
 Made by `python examples/digits.py --write docs/results/digits.md`. Times are of one run on the machine named below,
-and other programs ran beside it; accuracies without a deadline hardly depend on it, all others do.
+and other programs ran at the same time; accuracies without a deadline hardly depend on it, all others do.
 """
 
 

@@ -46,7 +46,7 @@ Limit = Annotated[Milliseconds | None, Header()]
 
 
 class Patient(BaseModel, extra="forbid", allow_inf_nan=False):
-    """A record. What it lacks no source has: that group fails, and the answer does without it."""
+    """A record. If a value is missing, its group fails, and the prediction uses the other groups."""
 
     age: NonNegativeFloat | None = None
     sex: Literal[0, 1] | None = None
@@ -64,7 +64,7 @@ class Patient(BaseModel, extra="forbid", allow_inf_nan=False):
 
 
 class Question(BaseModel, extra="forbid", allow_inf_nan=False):
-    """A patient, how long and how much the answer may take, and the groups that need not be asked for again."""
+    """A patient, the deadline, the budget, and the groups that are already known."""
 
     patient: Patient
     deadline_ms: Milliseconds = 50.0
@@ -80,15 +80,15 @@ def encoded(group: str, record: Record) -> dict[str, float]:
     columns: dict[str, float] = {}
     for name in FEATURES[group]:
         value = record[name]
-        if value is None and name not in ("thal", "ca"):  # of these two the model has learned what missing means
+        if value is None and name not in ("thal", "ca"):  # the model has learned the missing values of these two
             raise LookupError(f"no {name} on record")
         columns |= {name: value or 0.0, f"{name}=missing": float(value is None)}
         columns |= {f"{name}={level}": float(value == level) for level in CATEGORIES.get(name, ())}
     return columns
 
 
-def at_hand(group: str) -> Callable[[Record], dict[str, float]]:
-    """Take microseconds: cooperative, on the event loop itself."""
+def on_record(group: str) -> Callable[[Record], dict[str, float]]:
+    """Read the record, in microseconds: cooperative, on the event loop itself."""
     return lambda record: encoded(group, record)
 
 
@@ -117,7 +117,7 @@ def ask(group: str, mean_ms: float) -> Callable[[Record], Any]:
 
 
 EXTRACTORS = {
-    "age": at_hand("age"), "sex": at_hand("sex"), "cp": at_hand("cp"),
+    "age": on_record("age"), "sex": on_record("sex"), "cp": on_record("cp"),
     "trestbps": Extractor(blood_pressure, mode="thread"), "exercise": Extractor(exercise, mode="process"),
     "blood": ask("blood", LABORATORY_MS), "ecg": ask("ecg", LABORATORY_MS),
     "thallium": ask("thallium", IMAGING_MS), "fluoroscopy": ask("fluoroscopy", IMAGING_MS),
@@ -132,7 +132,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Fit the model (or load one), start the runner's processes, and end them after the last request."""
     heart = load_heart(as_frame=True)
     app.state.model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
-    seconds = {"exercise": 2 * EXERCISE_MS / 1e3}  # when less is left it is passed over, not begun and killed
+    seconds = {"exercise": 2 * EXERCISE_MS / 1e3}  # with less time left the group is skipped, not started and killed
     with AnytimeRunner(app.state.model, EXTRACTORS, seconds=seconds, workers=3, processes=2) as app.state.runner:
         yield
 

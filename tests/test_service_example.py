@@ -29,7 +29,7 @@ def service():
     for module in example_module("service"):
         # the same sources without their delays; the real ones run in test_quick_load
         slow = {group: module.ask(group, 0.0) for group in ("blood", "ecg", "thallium", "fluoroscopy")}
-        module.EXTRACTORS |= slow | {"exercise": module.at_hand("exercise")}
+        module.EXTRACTORS |= slow | {"exercise": module.on_record("exercise")}
         yield module
 
 

@@ -337,7 +337,7 @@ def test_cross_validated_curves_equal_a_loop(interpolation):
 
 @pytest.mark.parametrize("cv", [None, 3, np.int64(3)])
 def test_folds_keep_queries_together(cv):
-    from budgetline.evaluation.comparison import Samples
+    from budgetline.evaluation.resampling import Samples
 
     X, y = problem(n=60)
     qid = np.random.default_rng(1).permutation(np.repeat(np.arange(12), 5)).astype(str)

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve, compare, cross_val_budget_curve, make_report
-from budgetline.evaluation.folds import folds_in_words, make_folds
+from budgetline.evaluation.resampling import folds_in_words, make_folds
 from budgetline.evaluation.splits import splits_of
 
 
@@ -118,7 +118,7 @@ def test_estimators_with_folds_of_their_own_get_the_groups_of_their_rows():
 
 def test_queries_and_groups_are_not_given_together():
     X, y, groups = visits()
-    with pytest.raises(ValueError, match="give one of qid and groups"):
+    with pytest.raises(ValueError, match="pass one of qid and groups"):
         cross_val_budget_curve(AnytimeRegressor(), X, y, qid=groups, groups=groups)
 
 

@@ -312,7 +312,7 @@ def test_what_is_not_about_one_class():
     with pytest.raises(ValueError, match="'a' is not, this is a regression"):
         budget_curve(AnytimeRegressor(GROUPS).fit(X, Y), X, Y, metric=with_positive("f1", "a"))
     for metric in ("accuracy", "roc_auc", "ndcg@5"):
-        with pytest.raises(ValueError, match=f"'{metric}' is about all classes: it takes no positive one"):
+        with pytest.raises(ValueError, match=f"'{metric}' is about all classes: it has no positive class"):
             with_positive(metric, "yes")
 
 
@@ -469,7 +469,7 @@ def test_what_metrics_refuse():
         (NotFittedError, "not fitted yet", lambda: budget_curve(AnytimeRegressor(), X, y)),
         (TypeError, "no stages", lambda: budget_curve(LinearRegression().fit(X, y), X, y)),
         (ValueError, "moments do not determine", lambda: budget_curve(regressor, Moments.of(X, y), metric="accuracy")),
-        (ValueError, "give none", lambda: budget_curve(regressor, Moments.of(X, y), y)),
+        (ValueError, "pass none", lambda: budget_curve(regressor, Moments.of(X, y), y)),
         (ValueError, "there are 3 features", lambda: budget_curve(regressor, Moments.of(X[:, :3], y))),
         (ValueError, "of 2 targets", lambda: budget_curve(regressor, Moments.of(X, Y))),
         (ValueError, "squared error only", lambda: budget_curve(classifier, Moments.of(X, y))),
@@ -512,7 +512,7 @@ def test_errors_that_moments_do_not_determine_are_not_believed():
     z, d = rng.normal(size=(2000, 3)), rng.normal(size=2000)
     X, y = np.c_[z, z[:, 0] + 3e-8 * d], z.sum(axis=1) + d + 0.1 * rng.normal(size=2000)
     model = AnytimeRegressor(alpha=0).fit(X, y)
-    with pytest.warns(LinAlgWarning, match="judge the model on the data"):
+    with pytest.warns(LinAlgWarning, match="evaluate the model on the data"):
         budget_curve(model, Moments.of(X, y), metric="mse")
     truth = cross_val_budget_curve(AnytimeRegressor(alpha=0), X, y, metric="mse").values[-1]
     assert compare({"fr": AnytimeRegressor(alpha=0)}, X, y, metric="mse").curves["fr"].values[-1] == pytest.approx(

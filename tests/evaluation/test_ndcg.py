@@ -73,7 +73,7 @@ def test_queries_without_a_relevant_document():
     assert ndcg_score(relevance, scores, qid, empty=0) == pytest.approx(value / 2)
     assert ndcg_score(relevance, scores, qid, empty=np.int64(1)) == pytest.approx((value + 1) / 2)
     assert ndcg_score([0, 0], [1, 2], [1, 1], empty=1.0) == 1
-    with pytest.raises(ValueError, match="give empty=0 or empty=1"):
+    with pytest.raises(ValueError, match="set empty=0 or empty=1"):
         ndcg_score([0, 0], [1, 2], [1, 1])
 
 

@@ -86,5 +86,5 @@ def test_searches_are_seen_through_and_queries_are_not_ignored():
         np.testing.assert_allclose(budget_curve(search, held, metric="mse").values, truth, rtol=1e-10)
         with pytest.raises(ValueError, match=f"{name} hold y, weights and queries"):
             budget_curve(search, held, qid=heart.target)
-        with pytest.raises(TypeError, match=f"{name} judge an estimator of budgetline itself, not Pipeline"):
+        with pytest.raises(TypeError, match=f"{name} evaluate an estimator of budgetline itself, not Pipeline"):
             budget_curve(make_pipeline(search.best_estimator_), held)

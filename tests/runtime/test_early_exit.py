@@ -111,16 +111,18 @@ def test_honest_where_the_assumption_holds():
 
 def test_a_sample_of_the_rows(binary):
     model, X = binary
-    assert EarlyExit.learn(model, X, n_samples=50).rest.shape == (len(GROUPS), 50, 1)
+    assert [change.rest.shape for change in EarlyExit.learn(model, X, n_samples=50).changes] == [(50, 1)] * len(GROUPS)
     one, same = (EarlyExit.learn(model, X, n_samples=50, random_state=3) for _ in range(2))
-    np.testing.assert_array_equal(one.rest, same.rest)
+    for left, right in zip(one.changes, same.changes, strict=True):
+        np.testing.assert_array_equal(left.rest, right.rest)
 
 
 def test_a_model_teaches_what_its_estimator_does(binary):
     model, X = binary
     one, other = EarlyExit.learn(model, X), EarlyExit.learn(model.model_, X)
-    np.testing.assert_array_equal(one.rest, other.rest)
-    np.testing.assert_array_equal(one.slope, other.slope)
+    for left, right in zip(one.changes, other.changes, strict=True):
+        np.testing.assert_array_equal(left.rest, right.rest)
+        np.testing.assert_array_equal(left.slope, right.slope)
 
 
 def test_few_rows_never_decide(binary):

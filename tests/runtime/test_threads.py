@@ -205,10 +205,11 @@ def test_sixteen_threads_and_one_runner():
 def test_closing_while_sixteen_threads_ask():
     """Whatever a request was doing when the runner closed, it answers, or is told that the runner is closed."""
     for round in range(6):
-        runner = AnytimeRunner(regression(), {**mixed(), "b": Compute("b")}, workers=3)
-        wrong, closed = [], threading.Event()
+        # every request that closes may leave a thread behind, and no other request may be refused one for that
+        runner = AnytimeRunner(regression(), {**mixed(), "b": Compute("b")}, workers=3, max_abandoned=64)
+        wrong, answered, closed = [], [], threading.Event()
 
-        def client(seed, runner=runner, wrong=wrong, closed=closed):
+        def client(seed, runner=runner, wrong=wrong, answered=answered, closed=closed):
             rng = random.Random(seed)
             try:
                 while True:
@@ -218,6 +219,7 @@ def test_closing_while_sixteen_threads_ask():
                     assert abs(answer.value - TRUTH[frozenset(answer.groups), i]) < 1e-8
                     assert answer.reason == "complete" or closed.is_set()
                     assert answer.groups == ORDER or answer.reason == "interrupted", answer
+                    answered.append(i)
             except RuntimeError as error:
                 if str(error) != "the runner is closed" or not closed.is_set():
                     wrong.append(error)
@@ -227,8 +229,7 @@ def test_closing_while_sixteen_threads_ask():
         threads = [threading.Thread(target=client, args=(seed,)) for seed in range(16)]
         for thread in threads:
             thread.start()
-        until(lambda runner=runner: runner.n_running)
-        threading.Event().wait(0.02 * round)
+        until(lambda: wrong or (runner.n_running and len(answered) >= 8 * round))  # noqa: B023, called at once
         closed.set()
         runner.close()
         for thread in threads:

@@ -19,8 +19,8 @@ from budgetline.estimators.cross_validation import unsearched
 from budgetline.estimators.unattended import estimator_for
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
 from budgetline.evaluation import compare as compare_methods
-from budgetline.evaluation.folds import folds_in_words, make_folds
 from budgetline.evaluation.metrics import label_of, with_positive
+from budgetline.evaluation.resampling import folds_in_words, make_folds
 from budgetline.groups import FeatureGroups
 from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel

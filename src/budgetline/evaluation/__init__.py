@@ -1,9 +1,9 @@
-"""Evaluation: what each budget buys, how good a sequence is over all budgets, and how sequences compare."""
+"""Evaluation: what each budget buys, the effects of columns, and comparisons of methods over all budgets."""
 
 from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions, oracle_curve
 from budgetline.evaluation.comparison import Comparison, compare, cross_val_budget_curve
 from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
-from budgetline.evaluation.display import BudgetCurveDisplay
+from budgetline.evaluation.displays import BudgetCurveDisplay
 from budgetline.evaluation.effects import Effects, effects_of
 from budgetline.evaluation.metrics import NDCG, ndcg_score, with_positive
 

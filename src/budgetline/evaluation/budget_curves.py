@@ -1,4 +1,4 @@
-"""From a fitted model and held-out data (a table, moments or a source), or from predictions alone, to a curve."""
+"""Budget curves of a fitted model on held-out data (a table, moments or a source), or of predictions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from budgetline.statistics.passes import not_empty, sum_over
 from budgetline.statistics.sums import RowSums
 
 GATHER_BYTES = 1 << 31
-"""Scores of all rows and stages are kept, for metrics that need them, up to this size."""
+"""Most memory for the scores of all rows and stages, which some metrics need."""
 OF_PREDICTIONS: dict[str, Callable[..., float]] = {
     "explained": mean_squared_error,
     "F": mean_squared_error,
@@ -55,18 +55,18 @@ def budget_curve(
     ----------
     model : fitted estimator of this library, or a pipeline or search that ends in one
     X : array, sparse matrix, data frame, Moments or Source
-        Held-out data. From :class:`Moments` (of X and y) the metrics of squared error need no data. A source is read in
-        chunks; only for metrics that are not means over rows are the predictions of all rows kept.
+        Held-out data. :class:`Moments` (of X and y) are enough for the metrics of squared error. A source is read in
+        chunks; the predictions of all rows are kept only for metrics that are not means over rows.
     y : array of shape (n,) or (n, P)
     metric : str, scorer or function
         - "explained": F/R(∅), the share of the held-out risk of the intercept-only model that is explained, in the
           model's own loss without the penalty (for squared error 1 − MSE/MSE₀, for classes 1 − log loss/log loss₀);
         - "F": R(∅) − R, the same in units of the loss (for squared error ½(MSE₀ − MSE));
-        - "mse", "r2" (means over targets), "log_loss", "accuracy", "roc_auc" (of several classes the mean, each against
-          the rest). A regressor has the last two where y has two values, which it tells apart halfway;
+        - "mse", "r2" (means over targets), "log_loss", "accuracy", "roc_auc" (for several classes the mean of each
+          against the rest). The last two also accept a regressor if y has two values: the threshold is halfway;
         - "ndcg@5" and the like, or ``NDCG(k, empty=…)``: see :func:`budgetline.evaluation.ndcg_score`;
         - the name of any scikit-learn scorer, a scorer, or a function of (y_true, y_pred). A callable is such a
-          function if its first argument starts with ``y`` or it takes exactly two, else a scorer: greater is better.
+          function if its first argument starts with ``y`` or it has exactly two, else a scorer: greater is better.
     sample_weight : array of shape (n,), optional
     qid : array of shape (n,), optional
         The query of each row, for NDCG.
@@ -83,26 +83,26 @@ def budget_curve(
     """
     measure = as_metric(metric)
     if isinstance(X, Moments | Source):
-        return _curve(*_judged_alone(model, X, measure, y, sample_weight, qid), measure)
+        return _curve(*_without_table(model, X, measure, y, sample_weight, qid), measure)
     held = HeldOut.of(model, X, y, sample_weight, qid)
     return _curve(held.model, measure.values(held), measure)
 
 
-def curve_of_sets(judged: Staged, held: HeldOut, metric: object) -> BudgetCurve:
-    """Return the curve of a model whose stages are sets of groups of the model that is held with the data."""
+def curve_of_sets(sets: Staged, held: HeldOut, metric: object) -> BudgetCurve:
+    """Return the curve of a model whose stages are sets of groups of ``held.model``, on the same data."""
     measure = as_metric(metric)
-    return _curve(judged, measure.values(replace(held, model=judged)), measure)
+    return _curve(sets, measure.values(replace(held, model=sets)), measure)
 
 
-def _curve(judged: Staged, values: Float, measure: Metric) -> BudgetCurve:
-    costs = np.concatenate([[0.0], judged.sequence.cumulative_costs])
-    return BudgetCurve(costs, values, measure.name, measure.greater_is_better, ("", *judged.sequence.groups))
+def _curve(model: Staged, values: Float, measure: Metric) -> BudgetCurve:
+    costs = np.concatenate([[0.0], model.sequence.cumulative_costs])
+    return BudgetCurve(costs, values, measure.name, measure.greater_is_better, ("", *model.sequence.groups))
 
 
 def training_curve(model: Staged) -> BudgetCurve:
-    """Return what :func:`budget_curve` finds on the training rows, "explained", without them.
+    """Return the "explained" curve of :func:`budget_curve` on the training rows, without reading them.
 
-    A sequence counts what a fit gains less its ridge penalty, λ/2 ‖w‖² of standardised columns, which is added here.
+    The gains of a sequence are less the ridge penalty, λ/2 ‖w‖² of standardised columns, which is added here.
     """
     curve = BudgetCurve.of(model)
     if not isinstance(model, AnytimeModel) or not model.sequence.null_value > 0:
@@ -132,9 +132,9 @@ def curve_of_predictions(
         Numbers for "explained", "F", "mse" and "r2", labels for "accuracy", scores for "roc_auc" and "ndcg@k",
         probabilities for "log_loss".
     costs : array of shape (K,)
-        From 0, before any group, on.
+        Starting at 0, before any group.
     metric : str or function of (y_true, y_pred)
-        A function is to be minimised if its name ends in error, loss or deviance.
+        Smaller is better if the name of the function ends in error, loss or deviance.
 
     Examples
     --------
@@ -177,16 +177,18 @@ def oracle_curve(curve: object) -> BudgetCurve:
     return replace(base, costs=costs, values=base.values[0] + gains, groups=groups, label=label, folds=(), errors=None)
 
 
-def _judged_alone(fitted: object, held: Moments | Source, metric: Metric, *given: object) -> tuple[AnytimeModel, Float]:
-    """Return the model and its metric on moments or a source, which hold all else and which no pipeline transforms."""
+def _without_table(
+    fitted: object, held: Moments | Source, metric: Metric, *given: object
+) -> tuple[AnytimeModel, Float]:
+    """Return the model and its metric on moments or a source; these hold y and weights, and no pipeline fits them."""
     what = "moments" if isinstance(held, Moments) else "sources"
     if any(part is not None for part in given):
-        raise ValueError(f"{what} hold y, weights and queries: give none")
+        raise ValueError(f"{what} hold y, weights and queries: pass none")
     model = as_model(fitted)
     inner = getattr(fitted, "best_estimator_", fitted)
     if hasattr(inner, "steps"):
         kind = type(inner).__name__
-        raise TypeError(f"{what} judge an estimator of budgetline itself, not {kind}, which would transform them")
+        raise TypeError(f"{what} evaluate an estimator of budgetline itself, not {kind}, which would transform them")
     model.columns.check(held.feature_names, held.n_features)
     if isinstance(held, Moments):
         return model, _from_moments(model, held, metric)
@@ -197,9 +199,9 @@ def _judged_alone(fitted: object, held: Moments | Source, metric: Metric, *given
 
 
 def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Float:
-    """Return the metric of every stage from moments of held-out data; warn where huge coefficients cancel."""
+    """Return the metric of every stage from moments of held-out data; warn if huge coefficients cancel."""
     if not model.squared_error:
-        raise ValueError(f"moments judge models of squared error only, not {model.estimator}")
+        raise ValueError(f"moments evaluate models of squared error only, not {model.estimator}")
     if moments.n_targets != model.n_targets:
         raise ValueError(f"the moments are of {moments.n_targets} targets, the model has {model.n_targets}")
     if not isinstance(metric, RowMetric) or metric.of_errors is None:
@@ -209,7 +211,7 @@ def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Floa
     sd = np.sqrt(variance)
     sizes = np.abs(model.stages.coef_path) @ sd[:D] + sd[D:]
     if np.any(moments.eps * sizes**2 > 1e-6 * (errors[:1] + errors[1:])):
-        why = "the coefficients are so large that moments do not determine the errors: judge the model on the data"
+        why = "the coefficients are so large that moments do not determine the errors: evaluate the model on the data"
         warn(why, LinAlgWarning)
     return metric.finished(metric.of_errors(errors), variance[D:])
 
@@ -217,7 +219,7 @@ def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Floa
 def _function_of(metric: object, qid: object) -> tuple[str, Callable[..., float], bool]:
     """Return the name of a metric, its function of (y_true, y_pred), and whether greater is better."""
     if hasattr(metric, "_score_func"):
-        raise ValueError(f"{shown(metric)} is a scorer of estimators: give its function of (y_true, y_pred)")
+        raise ValueError(f"{shown(metric)} is a scorer of estimators: pass its function of (y_true, y_pred)")
     if callable(metric):
         name = name_of(metric)
         return name, metric, not name.endswith(LOSSES)
@@ -230,13 +232,10 @@ def _function_of(metric: object, qid: object) -> tuple[str, Callable[..., float]
 
 
 def _over_source(model: AnytimeModel, source: Source, metric: Metric, fitted: object) -> Float:
-    """Return a metric of every stage of a model over a source of its columns, shape (1 + stages,).
-
-    ``fitted`` is what the user gave, which scorers may look at.
-    """
+    """Return a metric of every stage over a source, shape (1 + stages,); scorers may look at ``fitted``."""
     columns, names = model.last.columns, source.feature_names
     labels = tuple(str(d) if names is None else names[d] for d in columns)
-    # which two values a regressor's y has is known only when all rows are seen
+    # the two values of a regressor's y are known only after the last row
     whole = metric is METRICS["accuracy"] and model.classes is None
     if whole or not isinstance(metric, RowMetric):
         gathered = not_empty(sum_over(source, partial(_chunk_scores, model, labels), columns))
@@ -246,7 +245,7 @@ def _over_source(model: AnytimeModel, source: Source, metric: Metric, fitted: ob
 
 
 def _chunk_sums(model: AnytimeModel, labels: tuple[str, ...], metric: RowMetric, chunk: Chunk) -> RowSums | None:
-    """Return the sums of a chunk, None if all its weights are zero; labels name the columns in errors."""
+    """Return the sums of a chunk, None if all weights are zero; errors name columns by ``labels``."""
     weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
     if not weight:
         return None
@@ -271,22 +270,22 @@ class _Gathered:
         if sum(chunk.X.nbytes for chunk in both.chunks) > GATHER_BYTES:
             raise MemoryError(
                 f"this metric needs the predictions of all rows and stages, more than {GATHER_BYTES >> 30} GB: "
-                "judge a part of the rows, or take a metric that is a mean over rows"
+                "evaluate a part of the rows, or choose a metric that is a mean over rows"
             )
         return both
 
     def held_out(self, model: AnytimeModel, fitted: object) -> HeldOut:
-        """Return all rows, with scores that are known and an X that is gone."""
+        """Return all rows with their scores; X is gone."""
         scores, y = np.concatenate([c.X for c in self.chunks]), np.concatenate([c.y for c in self.chunks])
         weights = [c.weight for c in self.chunks if c.weight is not None]
         queries = [c.qid for c in self.chunks if c.qid is not None]
         weight, qid = np.concatenate(weights) if weights else None, np.concatenate(queries) if queries else None
-        gone = np.empty((len(y), 0))  # scorers are given it and hand it back
+        gone = np.empty((len(y), 0))  # scorers pass it on to predict
         return HeldOut(model, gone, y, gone, weight, qid, fitted, scores)
 
 
 def _chunk_scores(model: AnytimeModel, labels: tuple[str, ...], chunk: Chunk) -> _Gathered:
-    """Return the scores of a chunk; labels name the columns in errors."""
+    """Return the scores of a chunk; errors name columns by ``labels``."""
     with chunk.located():
         table = check_finite(chunk.X, labels)
     return _Gathered((replace(chunk, X=np.stack(list(model.stages.stage_scores(table)), axis=1)),))

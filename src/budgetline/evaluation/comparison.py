@@ -1,4 +1,4 @@
-"""Held-out curves over folds: their mean, and one table for many sequencers."""
+"""Cross-validated curves: their mean over folds, and a table that compares methods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from budgetline.data.rows import Rows
 from budgetline.evaluation.budget_curves import budget_curve, oracle_curve
 from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
 from budgetline.evaluation.metrics import Metric, RowMetric, as_metric
-from budgetline.evaluation.user_rows import Samples as Samples
+from budgetline.evaluation.resampling import Samples
 from budgetline.inputs import check_number, check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import shown, some
 from budgetline.model.anytime import as_staged
@@ -31,10 +31,10 @@ from budgetline.statistics.moments import Moments
 from budgetline.tables import Backend, frame_of, text_table
 
 MOMENTS_BYTES = 1 << 30
-"""The moments of all folds are shared if they take no more than this."""
+"""Moments of all folds are computed once if they need no more memory than this."""
 COLUMNS = ("method", "fold", "timeliness", "fraction", "stop_cost", "final", "fit_seconds")
 MEANS = ("timeliness", "stop_cost", "final", "fit_seconds")
-"""The columns that a summary takes the means of."""
+"""The columns whose means are in a summary."""
 Row = dict[str, str | float]
 
 
@@ -61,16 +61,16 @@ def cross_val_budget_curve(
     X, y, metric, sample_weight, qid
         As in :func:`budget_curve`.
     cv : int, splitter, iterable or None
-        As everywhere in scikit-learn. With ``qid`` an int (or None, which is 5) keeps queries together.
+        As everywhere in scikit-learn; None is 5 folds. With ``qid`` an int keeps queries together.
     groups : array of shape (n,), optional
-        Labels of rows that belong together, such as patients: an int then makes shuffled folds that keep them together,
-        for a classifier with about equal shares of classes. Estimators whose ``fit`` takes ``groups`` get them.
+        Labels of rows that belong together, such as patients. An int then makes shuffled folds that keep them together,
+        for a classifier with about equal shares of classes. They are passed to estimators whose ``fit`` accepts them.
     grid : array of costs, optional
-        Where to take the mean; default: every cost at which a fold has a point.
+        Where to compute the mean; default: every cost at which a fold has a point.
     interpolation : {"step", "linear"}
     progress : bool, None or "lines"
-        Whether to show a progress bar; None: on a terminal, where tqdm is installed. "lines": a line on stderr every
-        ten seconds, for logs.
+        Whether to show a progress bar; None: on a terminal if tqdm is installed. "lines": a line on stderr every ten
+        seconds, for logs.
 
     Examples
     --------
@@ -85,21 +85,21 @@ def cross_val_budget_curve(
     splits = samples.splits(cv, is_classifier(estimator))
     curves = []
     for train, test in counted(splits, progress, "folds"):
-        model = samples.take(train).fitted(estimator)  # test rows are copied after the training rows are gone
+        model = samples.take(train).fitted(estimator)  # training rows are freed before test rows are copied
         curves.append(samples.take(test).curve(model, metric))
     return BudgetCurve.mean(curves, grid=grid, interpolation=interpolation)
 
 
-OnFit = Callable[[str, object, Samples], None]
-"""Looks at a method, its fitted clone and the held-out rows of a fold."""
+AfterFit = Callable[[str, object, Samples], None]
+"""Called with a method, its fitted clone and the held-out rows of a fold."""
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """What :func:`compare` found.
 
-    There is one row per method and fold: method, fold, timeliness, fraction, stop_cost, final (the value at the whole
-    cost), fit_seconds. The curves are the mean held-out curves of the methods, with standard errors and folds.
+    ``rows`` has one entry per method and fold: method, fold, timeliness, fraction, stop_cost, final (the value at the
+    whole cost), fit_seconds. ``curves`` are the mean held-out curves of the methods, with standard errors and folds.
     """
 
     rows: tuple[Row, ...]
@@ -111,7 +111,7 @@ class Comparison:
         return frame_of({key: [row[key] for row in self.rows] for key in COLUMNS}, backend)
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Return, per method, timeliness and its standard error ("error"), stop_cost, final and fit_seconds: means."""
+        """Return means over folds by method: timeliness, its standard error "error", stop_cost, final, fit_seconds."""
         found = {}
         for method in self.curves:
             folds = np.array([[row[key] for key in MEANS] for row in self.rows if row["method"] == method])
@@ -152,10 +152,10 @@ def compare(
     groups: object = None,
     progress: Progress = None,
 ) -> Comparison:
-    """Fit several estimators on the same folds and compare what they are worth over all budgets.
+    """Fit several estimators on the same folds and compare their held-out curves over all budgets.
 
-    Estimators of squared error share one pass over the data, and its seconds are divided among them. Metrics of squared
-    error need no other pass. ``to_frame()`` of the result has one row per method and fold, ``str()`` is a table.
+    Estimators of squared error share one pass over the data; the seconds of each include a part of it. Metrics of
+    squared error need no other pass. ``to_frame()`` of the result has one row per method and fold, ``str()`` a table.
 
     Parameters
     ----------
@@ -167,12 +167,12 @@ def compare(
     groups : array of shape (n,), optional
         As in :func:`cross_val_budget_curve`.
     fraction : float in [0, 1], or "plateau"
-        Curves are judged up to the stopping cost of the reference's training curve, fold by fold; "plateau" finds the
-        fraction by the paper's rule. The default, 1, is the whole curve.
+        Curves are evaluated up to the stopping cost of the reference's training curve, fold by fold; "plateau" finds
+        the fraction by the paper's rule. The default, 1, is the whole curve.
     reference : str, optional
-        The method whose training curve gives the stopping cost; the paper's is CS-G-OMP. Default: the first.
+        The method whose training curve sets the stopping cost, CS-G-OMP in the paper. Default: the first.
     oracles : tuple of str
-        Methods whose :func:`oracle_curve` is judged too, as "… oracle".
+        Methods whose :func:`oracle_curve` is evaluated, too, as "… oracle".
     interpolation, progress
         As in :func:`timeliness` and :func:`cross_val_budget_curve`.
 
@@ -201,24 +201,24 @@ def compared(
     cv: object,
     progress: Progress,
     how: tuple[float | str, str, tuple[str, ...], Interpolation],
-    watch: OnFit | None = None,
+    after_fit: AfterFit | None = None,
 ) -> Comparison:
-    """Compare as :func:`compare` does; ``watch(name, fitted, held-out rows)`` is called after each fit.
+    """Compare as :func:`compare` does; ``after_fit(name, fitted, held-out rows)`` is called after each fit.
 
     ``how`` are fraction, reference, oracles and interpolation.
     """
     measure, fits = as_metric(metric), list[_FoldFit]()
     folds = _folds(samples, cv, estimators)
     for fold, name in counted(list(product(folds, estimators)), progress, "fits"):
-        fits.append(fold.fit(name, estimators[name], measure, watch))
+        fits.append(fold.fit(name, estimators[name], measure, after_fit))
         _check_losses(fits, measure)
-    rows, curves = _judged(fits, *how)
+    rows, curves = _evaluated(fits, *how)
     return Comparison(rows, {name: BudgetCurve.mean(each) for name, each in curves.items()}, measure.name)
 
 
 @dataclass(frozen=True)
 class _FoldFit:
-    """A method on a fold: its loss, its curves on training and test rows, and the seconds that the fit took."""
+    """A method on a fold: its loss, its curves on training and test rows, and the seconds of the fit."""
 
     fold: int
     method: str
@@ -228,10 +228,10 @@ class _FoldFit:
     seconds: float
 
 
-def _judged(
+def _evaluated(
     fits: list[_FoldFit], fraction: float | str, reference: str, oracles: tuple[str, ...], interpolation: Interpolation
 ) -> tuple[tuple[Row, ...], dict[str, list[BudgetCurve]]]:
-    """Judge the fits of every fold up to the stopping cost of the reference on that fold."""
+    """Evaluate the fits of every fold up to the stopping cost of the reference on that fold."""
     rows: list[Row] = []
     curves: dict[str, list[BudgetCurve]] = {}
     for k, fold in groupby(fits, key=lambda fit: fit.fold):
@@ -239,9 +239,9 @@ def _judged(
         leader = found[reference].training
         share = plateau(leader) if fraction == "plateau" else float(fraction)
         stop = stopping_cost(leader, share)
-        judged = {name: (fit.test, fit.seconds) for name, fit in found.items()}
-        judged |= {f"{name} oracle": (oracle_curve(found[name].test), np.nan) for name in oracles}
-        for name, (curve, seconds) in judged.items():
+        found_curves = {name: (fit.test, fit.seconds) for name, fit in found.items()}
+        found_curves |= {f"{name} oracle": (oracle_curve(found[name].test), np.nan) for name in oracles}
+        for name, (curve, seconds) in found_curves.items():
             mean = timeliness(curve, stop, interpolation=interpolation)
             values = (name, k, mean, share, stop, float(curve.values[-1]), seconds)
             rows.append(dict(zip(COLUMNS, values, strict=True)))
@@ -250,16 +250,16 @@ def _judged(
 
 
 def _check_losses(fits: list[_FoldFit], metric: Metric) -> None:
-    """Raise an error if what is explained is measured in different losses."""
+    """Raise an error if the methods explain different losses."""
     losses = {fit.method: fit.loss for fit in fits}
     if metric.name in ("explained", "F") and len(set(losses.values())) > 1:
         each = some(losses.items(), of=lambda item: f"{shown(item[0])} {item[1]}")
-        raise ValueError(f"{shown(metric.name)} is in the loss of each model ({each}): take a metric they share")
+        raise ValueError(f"{shown(metric.name)} is in the loss of each model ({each}): choose a metric they share")
 
 
 @dataclass(frozen=True)
-class _ComparedFold:
-    """Training and test rows; their moments, where all methods share them, and the seconds that these took."""
+class _FoldRows:
+    """Training and test rows; their moments if methods share them, and the seconds of the moments."""
 
     number: int
     samples: Samples
@@ -268,11 +268,11 @@ class _ComparedFold:
     moments: tuple[Moments, Moments] | None = None
     seconds: float = 0.0
 
-    def fit(self, name: str, estimator: object, metric: Metric, watch: OnFit | None) -> _FoldFit:
-        """Fit a clone of an estimator and judge it."""
+    def fit(self, name: str, estimator: object, metric: Metric, after_fit: AfterFit | None) -> _FoldFit:
+        """Fit a clone of an estimator and evaluate it."""
         fitted, seconds = self._fitted(estimator)
-        if watch is not None:
-            watch(name, fitted, self.samples.take(self.test))
+        if after_fit is not None:
+            after_fit(name, fitted, self.samples.take(self.test))
         loss = type(as_staged(fitted).family).__name__
         return _FoldFit(self.number, name, loss, BudgetCurve.of(fitted), self._curve(fitted, metric), seconds)
 
@@ -280,7 +280,7 @@ class _ComparedFold:
         if self.moments is not None and _takes_moments(estimator):
             start = perf_counter()
             with suppress(LinAlgWarning), warnings.catch_warnings():
-                warnings.simplefilter("error", LinAlgWarning)  # too ill conditioned for moments: fit from the rows
+                warnings.simplefilter("error", LinAlgWarning)  # too ill conditioned for moments: fit the rows
                 return clone(estimator).fit_moments(self.moments[0]), perf_counter() - start + self.seconds
         rows = self.samples.take(self.train)
         start = perf_counter()
@@ -296,18 +296,18 @@ class _ComparedFold:
 
 
 def _takes_moments(estimator: object) -> bool:
-    """Return whether an estimator learns from the moments of all rows: those with folds of their own do not."""
+    """Return whether an estimator can be fitted to the moments of all rows: not if it makes folds itself."""
     squares = getattr(estimator, "loss", "squared_error") == "squared_error"
     return squares and hasattr(estimator, "fit_moments") and not hasattr(estimator, "cv")
 
 
-def _folds(samples: Samples, cv: object, estimators: Mapping[str, object]) -> list[_ComparedFold]:
-    """Return the folds, with moments unless no method takes them, they are too large, or the table has none.
+def _folds(samples: Samples, cv: object, estimators: Mapping[str, object]) -> list[_FoldRows]:
+    """Return the folds, with moments if a method can use them, they are small and the whole table is numeric.
 
-    Columns that no group uses may hold text or missing values; each estimator then reads what it needs by itself.
+    Columns that no group uses may hold text or missing values: each estimator then reads only what it needs.
     """
     splits = samples.splits(cv, any(map(is_classifier, estimators.values())))
-    plain = [_ComparedFold(k, samples, *split) for k, split in enumerate(splits)]
+    plain = [_FoldRows(k, samples, *split) for k, split in enumerate(splits)]
     if not any(map(_takes_moments, estimators.values())):
         return plain
     table = check_table(samples.X)
@@ -328,11 +328,11 @@ def _folds(samples: Samples, cv: object, estimators: Mapping[str, object]) -> li
 
 
 def _check_names(estimators: Mapping[str, object], reference: str | None, oracles: tuple[str, ...]) -> str:
-    """Check the names of methods; return that of the reference."""
+    """Check the names of methods, and return that of the reference."""
     if not isinstance(estimators, Mapping):
         raise TypeError(f"estimators must be a mapping name -> estimator, got {type(estimators).__name__}")
     if isinstance(oracles, str):
-        raise TypeError(f"oracles must be several names: give ({shown(oracles)},)")
+        raise TypeError(f"oracles must be several names: pass ({shown(oracles)},)")
     if not estimators:
         raise ValueError("there are no estimators to compare")
     for name in (reference, *oracles):

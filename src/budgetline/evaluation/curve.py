@@ -1,4 +1,4 @@
-"""The curve record, what each budget buys, and the paper's numbers about whole curves (§6.2)."""
+"""BudgetCurve, and the paper's summaries of a curve (§6.2): timeliness, stopping cost, plateau."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ PLATEAU_COST = 0.2
 class BudgetCurve(Tabular):
     """Quality against cost: the value of a model before any group, then after each group.
 
-    A budget between two costs buys what the lower one does ("step"). The paper joins the points by straight lines
-    instead ("linear"), which credits a group before it is paid for.
+    A budget between two costs buys the lower one ("step"). The paper joins the points by straight lines instead
+    ("linear"), which credits a group before it is paid for.
 
     Attributes
     ----------
     costs : array of shape (K,)
-        From 0 on, not decreasing; equal where a group is free.
+        Starting at 0, not decreasing; equal if a group is free.
     values : array of shape (K,)
         ``values[0]`` is the model before any group.
     metric, label : str
     greater_is_better : bool
     groups : tuple of str
-        The group that each point adds, ``""`` for the first; empty where points do not belong to groups.
+        The group that each point adds, ``""`` for the first; empty if points do not belong to groups.
     folds, errors : tuple of BudgetCurve, and array of shape (K,) or None
-        Of a mean over folds: the curves it is the mean of, and its standard error.
+        For a mean over folds: the curves of the folds, and the standard error.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class BudgetCurve(Tabular):
     def of(cls, source: object) -> BudgetCurve:
         """Return the training curve F/R(∅) of a sequence or of a fitted model; a curve is returned as it is.
 
-        For :class:`StagedEstimators` it is the curve of the model that learned the order; NaN if the order was given.
+        :class:`StagedEstimators` have the curve of the model that chose the order; NaN if no model did.
         """
         if isinstance(source, BudgetCurve):
             return source
@@ -98,9 +98,8 @@ class BudgetCurve(Tabular):
     ) -> BudgetCurve:
         """Return the mean of several curves, and its standard error, on a common grid of costs.
 
-        The default grid has every cost at which one of the curves has a point, so that nothing is lost. Where curves
-        have several points at one cost, such as free groups, so has the mean: of their first points, then of their
-        second ones, and so on.
+        The default grid has every cost at which one of the curves has a point. If curves have several points at one
+        cost, such as free groups, the mean has them, too: the mean of the first points, of the second points, ….
         """
         curves = tuple(curves)
         if not curves:
@@ -117,7 +116,7 @@ class BudgetCurve(Tabular):
         return float(self.costs[-1])
 
     def at(self, budget: ArrayLike, *, interpolation: Interpolation = "step") -> Any:
-        """Return the value at one or more budgets: that of the last affordable point, or one between two points."""
+        """Return the value at one or more budgets: of the last affordable point, or between two points ("linear")."""
         check_interpolation(interpolation)
         budgets = floats_of(budget)
         if np.isnan(budgets).any() or np.any(budgets < 0):
@@ -135,11 +134,11 @@ class BudgetCurve(Tabular):
         return found if budgets.ndim else float(found)
 
     def improvement(self) -> Float:
-        """Return how much better every point is than the first, shape (K,), positive for better."""
+        """Return how much better every point is than the first, shape (K,); positive is better."""
         return np.asarray((self.values - self.values[0]) * (1.0 if self.greater_is_better else -1.0) + 0.0)
 
     def to_dict(self) -> dict[str, list[str | float]]:
-        """Return plain columns: group where there are any, cost, value, and standard_error where it is known."""
+        """Return plain columns: group if known, cost, value, and standard_error if known."""
         table: dict[str, list[str | float]] = {"cost": self.costs.tolist(), self.metric: self.values.tolist()}
         if self.groups:
             table = {"group": list(self.groups), **table}
@@ -168,8 +167,8 @@ class BudgetCurve(Tabular):
 def _every_point(curves: Sequence[BudgetCurve], interpolation: Interpolation) -> tuple[Float, Float]:
     """Return the costs (K,) of all points of some curves, and the values (n, K) of the n curves there.
 
-    Costs that differ by rounding are one cost. Each cost has as many points as the curve with most of them has there;
-    the others stay at their last one.
+    Costs that differ by rounding are one cost. Each cost has as many points as the curve with the most points there;
+    the other curves stay at their last point.
     """
     every = np.unique(np.concatenate([curve.costs for curve in curves]))
     starts = np.flatnonzero(np.append(True, every[1:] > every[:-1] * (1 + SLACK)))
@@ -188,19 +187,19 @@ def _every_point(curves: Sequence[BudgetCurve], interpolation: Interpolation) ->
 
 
 def _on_grid(curves: Sequence[BudgetCurve], grid: ArrayLike, interpolation: Interpolation) -> tuple[Float, Float]:
-    """Return costs and values as :func:`_every_point` does: before any group, and what each cost of a grid buys."""
+    """Return costs and values as :func:`_every_point` does: before any group, and at each cost of a grid."""
     points = np.unique(np.asarray(grid, dtype=np.float64))
     if not points.size or points[0] < 0 or not np.isfinite(points).all():
         raise ValueError("the grid must consist of finite costs ≥ 0, one at least")
     first = np.array([[curve.values[0]] for curve in curves])
     table = np.hstack([first, np.array([curve.at(points, interpolation=interpolation) for curve in curves])])
-    if points[0] == 0 and np.array_equal(table[:, 0], table[:, 1]):  # else there are free groups
+    if points[0] == 0 and np.array_equal(table[:, 0], table[:, 1]):  # otherwise some groups are free
         return points, table[:, 1:]
     return np.concatenate([[0.0], points]), table
 
 
 def explained_share(risks: Float) -> Float:
-    """Return 1 − R/R(∅) for risks of stages 0, 1, …; where R(∅) = 0, zero for no risk and NaN for some."""
+    """Return 1 − R/R(∅) for risks of stages 0, 1, …; if R(∅) = 0, zero for risks of 0 and NaN for others."""
     return 1 - risks / risks[0] if risks[0] > 0 else np.where(risks > 0, np.nan, 0.0)
 
 
@@ -210,14 +209,14 @@ def timeliness(
     """Return the mean of a curve over budgets spread evenly from 0 to a stopping cost.
 
     That is (1/T) ∫₀ᵀ v(B) dB; for a curve of F/R(∅) it is the paper's timeliness. Beyond the last point the curve stays
-    at its last value. For T = 0 it is v(0), what free groups bring.
+    at its last value. For T = 0 it is v(0), the value of free groups.
 
     Parameters
     ----------
     curve : BudgetCurve, GroupSequence or fitted model
-        Of a sequence or model, the training curve.
+        For a sequence or model, its training curve.
     stop : float, optional
-        The stopping cost T; default: the cost of the whole curve. To compare methods, give all of them the same.
+        The stopping cost T; default: the cost of the whole curve. To compare methods, use the same T for all.
     fraction : float in [0, 1], optional
         Instead of ``stop``: stop at the :func:`stopping_cost` of this curve, the paper's α-stopping cost.
     interpolation : {"step", "linear"}
@@ -233,7 +232,7 @@ def timeliness(
     curve = BudgetCurve.of(curve)
     if fraction is not None:
         if stop is not None:
-            raise ValueError("give at most one of stop and fraction")
+            raise ValueError("pass at most one of stop and fraction")
         stop = stopping_cost(curve, fraction)
     demand = Demand.of(curve.total_cost, stop, None, None, interpolation)
     if curve.folds:
@@ -246,8 +245,7 @@ def timeliness(
 def stopping_cost(curve: object, fraction: float) -> float:
     """Return the first cost at which a curve has made a fraction of its whole improvement: the α-stopping cost.
 
-    The paper takes it from the training curve of CS-G-OMP (``rule="omp"``) and applies it to every method. For fraction
-    1 it is the cost of the whole curve.
+    The paper uses the training curve of CS-G-OMP (``rule="omp"``) for every method. Fraction 1 is the whole cost.
 
     Examples
     --------
@@ -269,8 +267,8 @@ def stopping_cost(curve: object, fraction: float) -> float:
 def plateau(curve: object) -> float:
     """Return the fraction α of its improvement at which a curve has reached its plateau.
 
-    The smallest α of 0.95, 0.96, …, 0.99 for which cost(α + 0.01) − cost(α), ``cost`` being the :func:`stopping_cost`,
-    is above 20 % of the total cost; 1 if no fraction is. The paper looks at the training curve of CS-G-OMP.
+    With cost(α) the :func:`stopping_cost`, it is the smallest α of 0.95, 0.96, …, 0.99 with cost(α + 0.01) − cost(α)
+    above 20 % of the total cost, otherwise 1. The paper uses the training curve of CS-G-OMP.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Effects: what every column does to the score of a stage: curves, bars of levels and few numbers, tables of pairs."""
+"""Effects: what every column adds to the score of a stage, as curves, bars, and tables of pairs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from budgetline.arrays import Float, Positions
 from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
 from budgetline.encoding.raw import RawColumn
 from budgetline.encoding.table import TableEncoding
-from budgetline.evaluation.display import Artist
-from budgetline.evaluation.effect_plots import EffectsDisplay
+from budgetline.evaluation.displays import Artist, EffectsDisplay
 from budgetline.evaluation.pictures import Axis, caption, picture
 from budgetline.messages import name_of, printable, shown, some
 from budgetline.model.anytime import AnytimeModel, as_model
@@ -21,12 +20,12 @@ from budgetline.model.stages import LinearModel
 from budgetline.tables import Tabular
 
 POINTS, PAIR_POINTS = 48, 16
-"""Least number of points of a curve, and most numbers of each column of a pair."""
+"""Points of a curve (at least), and numbers of each column of a pair (at most)."""
 REACH = 1.5
-"""A curve ends this many spans of the inner knots beyond them, if the data do not end before."""
+"""A curve extends this many spans of the inner knots beyond them, but not beyond the data."""
 INLINE = "display:inline-block;vertical-align:top;width:21rem;margin:.5rem"
 DIGITS = 5
-"""Digits of the numbers at which a curve is given, relative to their span."""
+"""Digits of the points of a curve, relative to their span."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +37,14 @@ class Effect(Tabular):
     group : str
         The group of the column; a pair of columns is a group of its own.
     axes : tuple of Axis
-        The column, or both columns of a pair, and where effects are given: ``axis.numbers`` (ascending, with a curve
-        between them), ``axis.spikes`` (frequent numbers with a value of their own, or all numbers of a column that has
-        few) and ``axis.levels`` (also "(rare)", "(missing)"), in this order. ``axis.rug`` are the knots of the curve.
+        The column, or both columns of a pair, and the points: ``axis.numbers`` (ascending, joined by a curve), then
+        ``axis.spikes`` (frequent numbers that have a value of their own, or all numbers of a column with few), then
+        ``axis.levels`` (categories, also "(rare)", "(missing)"). ``axis.rug`` are the knots of the curve.
     values : array of shape (points,), for a pair (points, points); with a last axis (P,) for P scores
         Their mean over the training data is 0.
     outputs : tuple of str
-        Names of the P scores: the classes. Of two classes, the one that is more likely where the effect is above 0.
-        Targets have numbers, a single one has no name.
+        Names of the P scores: the classes; for two classes, the class that a positive effect makes more likely. Several
+        targets are numbered, a single target has no name.
     classes : bool
         Whether outputs are classes.
     """
@@ -62,35 +61,25 @@ class Effect(Tabular):
         return " × ".join(axis.column for axis in self.axes)
 
     def by_output(self) -> Iterator[tuple[str, Float]]:
-        """Yield the name of every score, "" for a single target, and the effect on it."""
+        """Yield the name of every score, "" for a single target, and the effect on this score."""
         several = self.values.ndim > len(self.axes)
         values = np.moveaxis(self.values, -1, 0) if several else self.values[None]
         return zip(self.outputs or ("",), values, strict=True)
 
     def captioned(self) -> Iterator[tuple[str, tuple[Axis, ...], Float]]:
-        """Yield the caption of each picture, its axes, and the effect on one score."""
+        """Yield the title, the axes and the values of each picture, one per score."""
         return ((caption(self.name, output, self.classes), self.axes, values) for output, values in self.by_output())
 
     def to_dict(self) -> dict[str, list[object]]:
-        """Return the effect as plain columns, one row per point and score; ``number`` is NaN for categories."""
+        """Return plain columns, one row per point and score; ``number`` is NaN for categories and missing values."""
         first, second = self.axes if len(self.axes) == 2 else (*self.axes, NOWHERE)
         grid = [(i, j) for i in range(len(first)) for j in range(len(second))]
-        (points, numbers), (others, other_numbers) = ((axis.labels, axis.all_numbers) for axis in (first, second))
+        (points, numbers), (points2, numbers2) = ((axis.labels, axis.all_numbers) for axis in (first, second))
         columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
         for output, values in self.by_output():
             flat = values.ravel().tolist()
             rows = [
-                (
-                    self.group,
-                    first.column,
-                    points[i],
-                    numbers[i],
-                    second.column,
-                    others[j],
-                    other_numbers[j],
-                    output,
-                    value,
-                )
+                (self.group, first.column, points[i], numbers[i], second.column, points2[j], numbers2[j], output, value)
                 for (i, j), value in zip(grid, flat, strict=True)
             ]
             for column, entries in zip(columns.values(), zip(*rows, strict=True), strict=True):
@@ -111,14 +100,14 @@ COLUMNS = ("group", "column", "point", "number", "other_column", "other_point", 
 
 @dataclass(frozen=True, eq=False)
 class Effects(Tabular):
-    """The effects of all columns at a stage. They and the base add up to the score of every row.
+    """The effects of all columns at a stage. The score of every row is the base plus its effects.
 
     Attributes
     ----------
     base : float, or array of shape (P,)
         The mean score over the training data.
     effects : tuple of Effect
-        Columns in the order of the sequence, those of a group together.
+        In the order of the sequence; columns of a group are together.
     stage : int
 
     Examples
@@ -161,7 +150,7 @@ class Effects(Tabular):
         return f"Effects({len(self)} at stage {self.stage}: {some((e.name for e in self), of=name_of)}{up})"
 
     def plot(self, ax: Artist = None, *, names: Sequence[str] | None = None) -> EffectsDisplay:
-        """Draw the effects, or those of some columns, with matplotlib: ``pip install 'budgetline[plot]'``.
+        """Draw the effects of all or some columns with matplotlib: ``pip install 'budgetline[plot]'``.
 
         Parameters
         ----------
@@ -183,9 +172,9 @@ class Effects(Tabular):
 
 
 def effects_of(fitted: object, *, stage: int | None = None, budget: float | None = None) -> Effects:
-    """Return what every column does to the score at a stage, or at a budget; without both at the last stage.
+    """Return what every column adds to the score at a stage or a budget; by default at the last stage.
 
-    With z the design columns that a column becomes and z̄ their means over the training data, its effect is w'(z − z̄).
+    The effect of a column is w'(z − z̄), with z its design columns and z̄ their means over the training data.
     """
     model = as_model(fitted)
     linear, sequence = model.stages.choose(budget, stage, None), model.sequence
@@ -209,19 +198,19 @@ def output_names(model: AnytimeModel) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class _EffectDesign:
-    """Design columns (points, …, width) of a column or a pair, and where they are in the model."""
+class _EffectPart:
+    """Design columns (points, …, width) of a column or a pair, and their positions in the model."""
 
     axes: tuple[Axis, ...]
     design: Float
     columns: Positions
 
 
-def _values(part: _EffectDesign, linear: LinearModel, mean: Float) -> Float:
+def _values(part: _EffectPart, linear: LinearModel, mean: Float) -> Float:
     return np.asarray((part.design - mean[part.columns]) @ linear.coef[:, part.columns].T)
 
 
-def _parts_of(model: AnytimeModel, g: int) -> Iterator[_EffectDesign]:
+def _parts_of(model: AnytimeModel, g: int) -> Iterator[_EffectPart]:
     """Yield the columns of a group, or its pair."""
     encoding = model.encoding
     if encoding is None:
@@ -234,26 +223,26 @@ def _parts_of(model: AnytimeModel, g: int) -> Iterator[_EffectDesign]:
         yield from (_encoded(encoding, int(k)) for k in encoding.source.position[g])
 
 
-def _plain(model: AnytimeModel, d: int) -> _EffectDesign:
+def _plain(model: AnytimeModel, d: int) -> _EffectPart:
     """Return a straight line over the mean ± 2 standard deviations."""
     mean, scale = float(model.stages.mean[d]), float(model.stages.scale[d])
     far = 2 * scale if np.isfinite(scale) else 0.0
     x = np.unique(_rounded(np.array([mean - far, mean, mean + far])))
     columns = np.array([d])
-    return _EffectDesign((Axis(model.layout.labels(columns)[0], tuple(x.tolist())),), x[:, None], columns)
+    return _EffectPart((Axis(model.layout.labels(columns)[0], tuple(x.tolist())),), x[:, None], columns)
 
 
-def _encoded(encoding: TableEncoding, k: int) -> _EffectDesign:
+def _encoded(encoding: TableEncoding, k: int) -> _EffectPart:
     axis, design = _axis(encoding.names[k], encoding.encoders[k])
-    return _EffectDesign((axis,), design, _columns(encoding, k))
+    return _EffectPart((axis,), design, _columns(encoding, k))
 
 
-def _pair(encoding: TableEncoding, k: int) -> _EffectDesign:
+def _pair(encoding: TableEncoding, k: int) -> _EffectPart:
     pair = encoding.pairs[k]
     names, encoders = encoding.names, encoding.encoders
     (a, first), (b, second) = (_thinned(*_axis(names[d], encoders[d])) for d in pair.columns)
     products = pair.encode(np.repeat(first, len(second), axis=0), np.tile(second, (len(first), 1)))
-    return _EffectDesign((a, b), products.reshape(len(a), len(b), -1), _columns(encoding, len(encoders) + k))
+    return _EffectPart((a, b), products.reshape(len(a), len(b), -1), _columns(encoding, len(encoders) + k))
 
 
 def _columns(encoding: TableEncoding, k: int) -> Positions:
@@ -261,7 +250,7 @@ def _columns(encoding: TableEncoding, k: int) -> Positions:
 
 
 def _axis(name: str, encoder: Encoder) -> tuple[Axis, Float]:
-    """Return where the effect of a column is given, and its design columns there."""
+    """Return the points of a column, and its design columns there."""
     if isinstance(encoder, LevelEncoder):
         return _level_axis(name, encoder)
     gap = ("(missing)",) if encoder.missing else ()
@@ -277,7 +266,7 @@ def _axis(name: str, encoder: Encoder) -> tuple[Axis, Float]:
 
 
 def _level_axis(name: str, encoder: LevelEncoder) -> tuple[Axis, Float]:
-    """Return all levels; where one flag says all, also the level that has none."""
+    """Return all categories; a single flag also has the category without the flag."""
     flags = np.eye(encoder.width)
     if encoder.width == 1 and encoder.levels:
         other = encoder.reference or f"(not {encoder.levels[0]})"
@@ -286,7 +275,7 @@ def _level_axis(name: str, encoder: LevelEncoder) -> tuple[Axis, Float]:
 
 
 def _thinned(axis: Axis, design: Float) -> tuple[Axis, Float]:
-    """Leave out numbers, so that a pair has few points."""
+    """Leave out points of a curve, so that a pair has few."""
     C = len(axis.numbers)
     kept = np.linspace(0, C - 1, min(C, PAIR_POINTS)).round().astype(np.intp)
     fewer = replace(axis, numbers=tuple(axis.numbers[k] for k in kept.tolist()))
@@ -294,15 +283,15 @@ def _thinned(axis: Axis, design: Float) -> tuple[Axis, Float]:
 
 
 def _knots(encoder: NumberEncoder) -> Float:
-    """Return the knots in the units of the column; of a line, the mean ± 2 standard deviations of the warped number."""
+    """Return the knots in the units of the column; for a line, the warped mean ± 2 standard deviations."""
     t, warp = encoder.curve.knots, encoder.warp
     if t.size == 1:
-        t = t + np.array([-2.0, 2.0]) / (encoder.curve.pieces[0, 1, 0] or 1.0)  # flat: a column of one value
+        t = t + np.array([-2.0, 2.0]) / (encoder.curve.pieces[0, 1, 0] or 1.0)  # 0 for a column of one value
     return np.asarray(warp.middle + warp.scale * np.sinh(t))
 
 
 def _bounds(knots: Float) -> tuple[float, float]:
-    """Return where a curve begins and ends: at the outer knots, unless these are far away from the others."""
+    """Return the ends of a curve: the outer knots, unless these are far away from the others."""
     inner = knots[1:-1] if knots.size > 3 else knots
     far = REACH * float(np.ptp(inner))
     return max(float(knots[0]), float(inner[0]) - far), min(float(knots[-1]), float(inner[-1]) + far)

@@ -1,4 +1,4 @@
-"""A fitted model and held-out data: what metrics judge, all stages at once or one after another."""
+"""HeldOut: a fitted model and held-out data, for metrics of all stages at once or of one stage after another."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from budgetline.model.staged import Respond, RowFunction, Staged
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A fitted model and held-out data, from which the scores of its stages follow in parts that fit into memory.
+    """A fitted model and held-out data.
 
-    X and y are the user's, ``table`` (n, D') the columns of X that any stage uses, ``fitted`` what the user gave: the
-    model, or an estimator, pipeline or search that holds it. ``scores`` (n, 1 + stages, P) are known already, or None.
+    X and y are the user's; ``table`` (n, D') has the columns of X that any stage uses; ``fitted`` is the model, or the
+    user's estimator, pipeline or search that holds it. ``scores`` (n, 1 + stages, P) are set if they are known.
     """
 
     model: Staged
@@ -39,7 +39,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, fitted: object, X: object, y: object, sample_weight: object = None, qid: object = None) -> HeldOut:
-        """Check a model and data; arrays of a device are copied to the host."""
+        """Check a model and data; arrays of other libraries are copied to the host."""
         X, y, qid = on_host(X), on_host(y), on_host(qid)
         model, seen = model_and_table(fitted, X)
         table = model.table(seen)
@@ -59,12 +59,12 @@ class HeldOut:
 
     @property
     def weighted(self) -> dict[str, Float]:
-        """The argument ``sample_weight``, where there are weights."""
+        """The argument ``sample_weight``, if there are weights."""
         return {} if self.weight is None else {"sample_weight": self.weight}
 
     @property
     def variance(self) -> Float:
-        """The variances (P,) of the targets, exactly zero for those that are constant."""
+        """The variances (P,) of the targets, exactly zero for constant targets."""
         counted = slice(None) if self.weight is None else self.weight > 0
         Y, weight = self.targets[counted], None if self.weight is None else self.weight[counted]
         Y = Y - Y[0]
@@ -79,7 +79,7 @@ class HeldOut:
         return np.asarray(np.average(rows_of(answers, slice(None)), axis=0, weights=self.weight))
 
     def views(self) -> Iterator[StageView]:
-        """Yield the model held at each stage, from stage 0 on."""
+        """Yield a view of the model at each stage, from stage 0 on."""
         view = RegressorView if self.model.classes is None else ClassifierView
         yield from (view(self, stage, respond) for stage, respond in enumerate(self._answers()))
 
@@ -91,17 +91,16 @@ class HeldOut:
 
 
 class StageView:
-    """A fitted model held at one stage, as scikit-learn's scorers expect an estimator.
+    """A fitted model at one stage, as the estimator that scikit-learn's scorers expect.
 
-    Responses to the held-out X are known already; any other X is predicted. Attributes that are
-    not defined here are those of what the user gave.
+    Predictions for the held-out X are known; any other X is predicted. Other attributes are those of ``held.fitted``.
     """
 
     def __init__(self, held: HeldOut, stage: int, known: Respond) -> None:
         self.held, self.stage, self.known = held, stage, known
 
     def respond(self, method: str, X: object = None) -> Array:
-        """Return what a method of the model answers at this stage; None is the held-out X."""
+        """Return the result of a method at this stage; None is the held-out X."""
         if X is None or X is self.held.X:
             return self.known(method)
         _, seen = model_and_table(self.held.fitted, X)
@@ -112,7 +111,7 @@ class StageView:
         return self.respond("predict", X)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "held":  # a copy that has not been filled yet
+        if name == "held":  # of a copy without attributes yet
             raise AttributeError(name)
         return getattr(self.held.fitted, name)
 
@@ -124,11 +123,11 @@ class StageView:
 
 
 class RegressorView(RegressorMixin, StageView):  # type: ignore[misc]
-    """A regressor held at one stage."""
+    """A regressor at one stage."""
 
 
 class ClassifierView(ClassifierMixin, StageView):  # type: ignore[misc]
-    """A classifier held at one stage."""
+    """A classifier at one stage."""
 
     @property
     def classes_(self) -> Array | None:
@@ -149,7 +148,7 @@ class ClassifierView(ClassifierMixin, StageView):  # type: ignore[misc]
 
 
 class PositiveView(ClassifierView):
-    """A classifier of two classes held at one stage, with labels 1, for the positive one, and 0."""
+    """A classifier of two classes at one stage, with labels 1 for the positive class and 0."""
 
     def __init__(self, view: StageView, label: object) -> None:
         classes = [] if view.held.model.classes is None else view.held.model.classes.tolist()
@@ -168,7 +167,7 @@ class PositiveView(ClassifierView):
         return np.array([0, 1])
 
     def respond(self, method: str, X: object = None) -> Array:
-        """Return what a method of the model answers, for labels 0 and 1."""
+        """Return the result of a method for labels 0 and 1."""
         found = self.view.respond(method, X)
         if method == "predict":
             return np.asarray(found == self.label).astype(np.intp)

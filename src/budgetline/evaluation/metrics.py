@@ -1,4 +1,4 @@
-"""Metrics of all stages: our own, computed in one pass over the rows, and any of scikit-learn's."""
+"""Metrics of all stages: those of budgetline, in one pass over the rows, and any of scikit-learn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from budgetline.sequencing.candidates import TIE
 
 
 class Label(NamedTuple):
-    """What plots, reports and the command line call a metric, and the style of its numbers."""
+    """The name of a metric in plots, reports and on the command line, and the style of its numbers."""
 
     text: str
     style: Literal["percent", "fixed", "general"] = "general"
@@ -42,28 +42,28 @@ LABELS = {
 
 
 def label_of(metric: str) -> Label:
-    """Return the label of a metric; a metric that is not listed goes by its name."""
+    """Return the label of a metric; by default its name."""
     return LABELS.get(metric, Label(metric))
 
 
 @dataclass(frozen=True)
 class RowMetric:
-    """A metric that follows from means over rows, so that any number of rows can be judged in chunks."""
+    """A metric computed from means over rows, so that any number of rows can be read in chunks."""
 
     name: str
     rows_of: Callable[[HeldOut], RowFunction]
-    """Returns, for a model and held-out data, the function of answers (m, K, P) and rows whose mean is taken."""
+    """Returns, for a model and held-out data, a function of answers (m, K, P) and rows; its mean is used."""
     method: str
-    """Which answers of the model it is about."""
+    """The method of the model that returns the answers."""
     finish: Callable[[Float], Float] = np.asarray
     """Turns the means over all rows, shape (K,) or (K, P), into the metric (K,)."""
     greater_is_better: bool = True
     only: str = ""
-    """The kind of models that have this metric, where it is not all: "classifiers" or "regressors"."""
+    """The kind of models that have this metric: "classifiers", "regressors", or "" for all."""
     per_variance: bool = False
     """Whether the means (K, P) are first divided by the variances (P,) of the targets."""
     of_errors: Callable[[Float], Float] | None = None
-    """Returns the means from mean squared errors (K, P), where these determine the metric of squared-error models."""
+    """Returns the means from mean squared errors (K, P), if these determine the metric of squared-error models."""
 
     def values(self, held: HeldOut) -> Float:
         """Return the metric of stages 0, 1, …, shape (1 + stages,)."""
@@ -76,7 +76,7 @@ class RowMetric:
         return held.mean_over_rows(self.rows_of(held), self.method)
 
     def finished(self, means: Float, variance: Float | None) -> Float:
-        """Return the metric from the means over all rows and, if it needs them, the variances of the targets."""
+        """Return the metric from the means over all rows and, for ``per_variance``, the variances of the targets."""
         if self.per_variance and variance is not None:
             if np.any(variance <= 0):
                 raise ValueError(f"{self.name} is undefined: y is constant on the held-out data")
@@ -107,7 +107,7 @@ class NDCG:
 
     @property
     def name(self) -> str:
-        """Name with the rank at which it stops."""
+        """The name, with the number of ranks that count."""
         return "ndcg" if self.k is None else f"ndcg@{self.k}"
 
     def values(self, held: HeldOut) -> Float:
@@ -123,7 +123,7 @@ class NDCG:
         if qid is None:
             raise ValueError(f"metric {shown(self.name)} needs qid, the query of each row")
         if weight is not None:
-            raise ValueError(f"metric {shown(self.name)} takes no sample_weight: it is a mean over queries")
+            raise ValueError(f"metric {shown(self.name)} accepts no sample_weight: it is a mean over queries")
         return ndcg_score(np.asarray(y), np.asarray(scores), np.asarray(qid), k=self.k, empty=self.empty)
 
 
@@ -131,7 +131,7 @@ Metric = RowMetric | StageMetric | NDCG
 
 
 def _losses(held: HeldOut) -> RowFunction:
-    """Return the losses, less those of the saturated model."""
+    """Return the losses minus those of the saturated model."""
     return lambda scores, rows: held.model.family.excess(scores, held.targets[rows])
 
 
@@ -141,7 +141,7 @@ def _errors(held: HeldOut) -> RowFunction:
 
 
 def _hits(held: HeldOut) -> RowFunction:
-    """Return which labels are right; those of a regressor are the two values of y, told apart halfway."""
+    """Return which labels are right; a regressor predicts the two values of y, with the threshold halfway."""
     if held.model.classes is None:
         upper, threshold = _two_values(held)
         return lambda predicted, rows: (predicted[..., 0] > threshold) == upper[rows][:, None]
@@ -150,7 +150,7 @@ def _hits(held: HeldOut) -> RowFunction:
 
 
 def _area(view: StageView) -> float:
-    """Return the area under the ROC curve; of several classes the mean, each against the rest."""
+    """Return the area under the ROC curve; for several classes the mean of each against the rest."""
     held, classes = view.held, view.held.model.classes
     several: dict[str, object] = {}
     if classes is None:
@@ -174,7 +174,7 @@ def _two_values(held: HeldOut) -> tuple[Mask, float]:
 
 
 def _ranks(scores: Float) -> Float:
-    """Return ranks that order like scores (n,), in which rounding differences between like rows are ties."""
+    """Return the ranks of scores (n,); scores that differ by rounding are ties."""
     scores = scores.ravel()
     order = np.argsort(scores, kind="stable")
     rises = np.diff(scores[order], prepend=scores[order[0]]) > TIE * np.abs(scores).max()
@@ -193,9 +193,9 @@ _OWN: tuple[RowMetric | StageMetric, ...] = (
     StageMetric("roc_auc", _area),
 )
 METRICS = {metric.name: metric for metric in _OWN}
-"""Metrics known by name, besides ``ndcg`` and ``ndcg@k`` and the scorers of scikit-learn; see :func:`budget_curve`."""
+"""Metrics by name; also known are ``ndcg``, ``ndcg@k`` and the scorers of scikit-learn. See :func:`budget_curve`."""
 LOSSES = ("error", "loss", "deviance")
-"""A function of predictions is to be minimised if its name ends in one of these."""
+"""Smaller is better if the name of a function ends in one of these."""
 
 
 def as_metric(metric: object) -> Metric:
@@ -207,7 +207,7 @@ def as_metric(metric: object) -> Metric:
     if not callable(metric):
         raise TypeError(f"metric must be a name, a scorer or a function of (y_true, y_pred), got {shown(metric)}")
     if isinstance(metric, type):
-        raise TypeError(f"metric is the class {metric.__name__}: give an object of it, {metric.__name__}(…)")
+        raise TypeError(f"metric is the class {metric.__name__}: pass an object of it, {metric.__name__}(…)")
     name = name_of(metric)
     try:
         arguments = list(inspect.signature(metric).parameters)
@@ -216,7 +216,7 @@ def as_metric(metric: object) -> Metric:
     if len(arguments) != 2 and not "".join(arguments[:1]).startswith("y"):
         return StageMetric(name, partial(_scored, metric))
     if {"y_score", "y_proba", "y_prob", "pred_decision"} & set(arguments[1:2]) or name == "log_loss":
-        raise ValueError(f"{name} is not of predictions but of scores: give a name such as 'roc_auc', or make_scorer")
+        raise ValueError(f"{name} needs scores, not predictions: pass a name such as 'roc_auc', or make_scorer")
 
     def of_predictions(view: StageView) -> float:
         return float(metric(view.held.y, view.respond("predict"), **view.held.weighted))
@@ -225,7 +225,7 @@ def as_metric(metric: object) -> Metric:
 
 
 def with_positive(metric: object, label: object) -> StageMetric:
-    """Return a metric that is about one of two classes: scikit-learn's f1, precision, recall, average_precision, ….
+    """Return a metric of one of two classes: scikit-learn's f1, precision, recall, average_precision, ….
 
     The metric sees labels 1, for ``label``, and 0.
 
@@ -247,7 +247,7 @@ def with_positive(metric: object, label: object) -> StageMetric:
     """
     base = as_metric(metric)
     if not isinstance(base, StageMetric) or base.name == "roc_auc":
-        raise ValueError(f"metric {shown(base.name)} is about all classes: it takes no positive one")
+        raise ValueError(f"metric {shown(base.name)} is about all classes: it has no positive class")
 
     return replace(base, value=lambda view: base.value(PositiveView(view, label)))
 
@@ -264,13 +264,13 @@ def _metric_named(name: str) -> Metric:
 
 
 def name_of(metric: Callable[..., float]) -> str:
-    """Return the name of a function, of that inside a partial one, or of a scorer, as scikit-learn names them."""
+    """Return the name of a function (also inside a partial), or of a scorer as scikit-learn names it."""
     name = str(getattr(getattr(metric, "_score_func", getattr(metric, "func", metric)), "__name__", "score"))
     return f"neg_{name}" if getattr(metric, "_sign", 1) < 0 else name
 
 
 def _scored(scorer: Callable[..., float], view: StageView) -> float:
-    """Return what ``scorer(estimator, X, y)`` says; greater is better, as everywhere in scikit-learn."""
+    """Return ``scorer(estimator, X, y)``; greater is better, as everywhere in scikit-learn."""
     try:
         return float(scorer(view, view.held.X, view.held.y, **view.held.weighted))
     except ValueError as error:
@@ -295,12 +295,12 @@ def ndcg_score(
     Parameters
     ----------
     y_true, y_score, qid : arrays of shape (n,)
-        Grades ≥ 0; scores, the highest first in the ranking; and the query of each document, in any order.
+        Grades ≥ 0; scores, the highest first; and the query of each document, in any order.
     k : int or None
         How many ranks count; None: all.
     empty : "skip" or float
-        What a query without any relevant document counts, for which the ratio is 0/0: nothing ("skip": the mean is over
-        the other queries), or a value of your convention, usually 0 or 1.
+        The value of a query without a relevant document, for which the ratio is 0/0: "skip" leaves the query out of the
+        mean; usual numbers are 0 and 1.
 
     Examples
     --------
@@ -317,7 +317,7 @@ def ndcg_score(
     if empty != "skip":
         return float(np.where(relevant, values, float(empty)).mean())
     if not relevant.any():
-        raise ValueError("no query has a relevant document: NDCG is undefined; give empty=0 or empty=1")
+        raise ValueError("no query has a relevant document: NDCG is undefined; set empty=0 or empty=1")
     return float(values[relevant].mean())
 
 
@@ -332,7 +332,7 @@ def _dcg(gains: Float, scores: Float, query: Positions, k: int | None) -> Float:
     discount = 1 / np.log2(rank + 2)
     if k is not None:
         discount[rank >= k] = 0.0
-    # documents that tie: the mean of their discounts times the sum of their gains
+    # tied documents: the mean of their discounts times the sum of their gains
     ties = np.flatnonzero(new_score)
     counts = np.diff(ties, append=query.size)
     shared = np.add.reduceat(discount, ties) / counts * np.add.reduceat(gains, ties)

@@ -1,6 +1,6 @@
-"""Pictures of effects as plain SVG: curves with a rug, bars of levels and few numbers, heat maps of pairs.
+"""Pictures of effects as SVG: curves with a rug, bars, and heat maps of pairs.
 
-Colours are attributes, which the style sheet of a page overrides. Notebooks have none.
+Colours are attributes: the style sheet of a page overrides them, and notebooks have no style sheet.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from budgetline.messages import cut, printable
 
 WIDTH = 340
 LETTER, LINE = 7.0, 12.0
-"""Room that a letter and a line of text take."""
+"""Width of a letter and height of a line of text."""
 SHADES = 8
-"""Different shades of a heat map."""
+"""Number of shades of a heat map, for each sign."""
 MOST_BARS, MOST_ROWS = 14, 20
-"""Levels that bars, and rows or columns of a heat map, are drawn of."""
+"""Most bars, and most rows or columns of a heat map."""
 UP, DOWN, SOFT, FAINT = "#0b62a4", "#b8430a", "#545d68", "#c9c5bd"
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Where the effect of a column is given: along a curve, then at single numbers, then at levels and gaps.
+    """The points of a column: along a curve, then single numbers, then categories and missing values.
 
-    ``rug`` says where the data are: knots or quantiles of the column.
+    ``rug`` shows where the data are: knots or quantiles of the column.
     """
 
     column: str
@@ -52,7 +52,7 @@ class Axis:
 
     @property
     def all_numbers(self) -> tuple[float, ...]:
-        """All points as numbers, NaN for levels and gaps."""
+        """All points as numbers, NaN for categories and missing values."""
         return (*self.numbers, *self.spikes, *[np.nan] * len(self.levels))
 
 
@@ -64,7 +64,7 @@ def picture(axes: Sequence[Axis], values: Float) -> str:
 
 
 def caption(name: str, output: str, classes: bool) -> str:
-    """Return the caption of an effect: the column, and the class or target that it is about, if it has a name."""
+    """Return the title of an effect: the column, and its class or target if there are several."""
     if not output:
         return name
     return f"{name}: up means class {output}" if classes else f"{name}, target {output}"
@@ -92,13 +92,13 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str, colour: str) ->
 
 
 def _range(values: Float) -> tuple[float, float]:
-    """Return the least and the largest value, and 0 between them."""
+    """Return the range of values and 0."""
     low, high = float(values.min(initial=0.0)), float(values.max(initial=0.0))
     return (low, high) if low < high else (-1.0, 1.0)
 
 
 def _curve(axis: Axis, values: Float) -> str:
-    """Return a curve with its rug; values that are no part of the curve are drawn to its right."""
+    """Return a curve with its rug; values at single points are to the right of it."""
     left, top, bottom, slot = 52.0, 10.0, 140.0, 50.0
     aside, n = axis.short_labels[len(axis.numbers) :], len(axis.numbers)
     right = WIDTH - 8 - slot * len(aside)
@@ -153,7 +153,7 @@ def short_place(x: float) -> str:
 
 
 def _bars(axis: Axis, values: Float) -> str:
-    """Return one bar per level or number: those with the largest effects, in their order."""
+    """Return one bar per point: those with the largest effects, in their order."""
     kept = np.sort(np.argsort(-np.abs(values), kind="stable")[:MOST_BARS])
     low, high = _range(values)
     left, right, step = 116.0, WIDTH - 52.0, 19.0
@@ -176,7 +176,7 @@ def _bars(axis: Axis, values: Float) -> str:
 
 
 def _heat_map(across: Axis, up: Axis, values: Float) -> str:
-    """Return shaded cells, the first column from left to right, the second from the bottom up."""
+    """Return shaded cells: the first column from left to right, the second from bottom to top."""
     values = values[:MOST_ROWS, :MOST_ROWS]
     (n, m), left, top = values.shape, 84.0, 22.0
     xs = left + _edges(across, n, WIDTH - 8 - left, 50.0)
@@ -202,7 +202,7 @@ def _heat_map(across: Axis, up: Axis, values: Float) -> str:
 
 
 def _edges(axis: Axis, n: int, length: float, least: float) -> Float:
-    """Return where the cells of a heat map begin and end (n + 1,); those next to a curve have room for a label."""
+    """Return the edges (n + 1,) of the cells of a heat map; cells of single points have room for a label."""
     C = min(len(axis.numbers), n)
     if C in (0, n):
         return np.linspace(0.0, length, n + 1)
@@ -224,9 +224,9 @@ def _shades(values: Float, xs: Float, ys: Float) -> Iterator[str]:
 
 
 def _marked(axis: Axis, edges: Float, least: float) -> Iterator[tuple[int, str, str, float]]:
-    """Yield the cells that have a label, the label, its anchor and its room: the ends of a curve, and other cells.
+    """Yield cells with their label, its anchor and its room: both ends of a curve, and single points.
 
-    If these are smaller than ``least``, only every second, third, … has a label.
+    If cells are smaller than ``least``, only every second, third, … has a label.
     """
     n = edges.size - 1
     C = min(len(axis.numbers), n)

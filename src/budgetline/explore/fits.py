@@ -17,8 +17,7 @@ from budgetline.estimators.cross_validation import unsearched
 from budgetline.estimators.regressor import BaseRegressor
 from budgetline.estimators.unattended import FOLDS, estimator_for, shuffled_rows, unattended, usual_folds
 from budgetline.evaluation import BudgetCurve, budget_curve
-from budgetline.evaluation.comparison import Samples
-from budgetline.evaluation.folds import make_folds
+from budgetline.evaluation.resampling import Samples, make_folds
 from budgetline.explore.state import State
 from budgetline.explore.table import Sample
 from budgetline.messages import cut, hold_warnings, printable

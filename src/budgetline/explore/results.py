@@ -13,9 +13,8 @@ from sklearn.base import clone
 from budgetline.budgets import affordable
 from budgetline.estimators.unattended import FOLDS
 from budgetline.evaluation import BudgetCurve, timeliness
-from budgetline.evaluation.comparison import Samples
-from budgetline.evaluation.folds import folds_in_words, make_folds
 from budgetline.evaluation.metrics import label_of
+from budgetline.evaluation.resampling import Samples, folds_in_words, make_folds
 from budgetline.explore.fits import Check, Learned, Tell
 from budgetline.explore.state import State
 from budgetline.groups import FeatureGroups

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from budgetline.arrays import Float
 from budgetline.budgets import SLACK, Interpolation, affordable, check_stop, rate
 from budgetline.evaluation.curve import BudgetCurve, timeliness
-from budgetline.evaluation.display import SOME_SETS, BudgetCurveDisplay
+from budgetline.evaluation.displays import SOME_SETS, BudgetCurveDisplay
 from budgetline.files import PathName
 from budgetline.inputs import check_number, floats_of
 from budgetline.messages import name_of, shown

@@ -21,9 +21,9 @@ from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.cross_validation import unsearched
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve
 from budgetline.evaluation.budget_curves import training_curve
-from budgetline.evaluation.comparison import Samples, compared
-from budgetline.evaluation.folds import folds_in_words, make_folds
+from budgetline.evaluation.comparison import compared
 from budgetline.evaluation.metrics import label_of
+from budgetline.evaluation.resampling import Samples, folds_in_words, make_folds
 from budgetline.inputs import check_number, check_weight
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model, as_staged

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from budgetline.evaluation import BudgetCurve
-from budgetline.evaluation.comparison import Samples
+from budgetline.evaluation.resampling import Samples
 from budgetline.model.anytime import as_model
 from budgetline.optimality.known_budgets import known_sets
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.budgets import affordable
-from budgetline.evaluation.comparison import Samples
 from budgetline.evaluation.held_out import HeldOut
+from budgetline.evaluation.resampling import Samples
 from budgetline.report.thresholds import Probabilities, StageCounts
 
 MOST_STAGES = 40

@@ -1,4 +1,4 @@
-"""What a run returns: the prediction, what it was made from, and why the run stopped."""
+"""What a run returns: the prediction, the groups behind it, and why the run stopped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from budgetline.arrays import Array, Float, Positions
 from budgetline.messages import cut
 
 Reason = Literal["running", "complete", "deadline", "budget", "interrupted", "decided"]
-Kind = Literal["raised", "late", "shape", "type", "not finite", "died", "refused", "required"]
+FaultKind = Literal["raised", "late", "shape", "type", "not finite", "died", "refused", "required"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +21,15 @@ class Fault:
     ----------
     kind : str
         ``"raised"``, ``"late"`` (its timeout or the deadline came first), ``"shape"``, ``"type"``, ``"not finite"``,
-        ``"died"`` (its process ended), ``"refused"`` (not started: too many calls hang already), or ``"required"``
-        (not started or not counted: a group that it requires is missing).
+        ``"died"`` (its process ended), ``"refused"`` (not started: too many calls hang) or ``"required"`` (not started
+        or not used: a required group is missing).
     message : str
-        What happened, with the text of the exception; long texts are cut.
+        What happened, with the text of the exception; long texts are shortened.
     rows : int array, optional
-        The inputs concerned, out of many; None: all.
+        Which of many inputs it concerns; None: all.
     """
 
-    kind: Kind
+    kind: FaultKind
     message: str
     rows: Positions | None = None
 
@@ -43,32 +43,32 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A prediction, and what it was made from.
+    """A prediction, and the groups behind it.
 
     Attributes
     ----------
     value : number, label, or array
         The prediction; for many inputs an array with one entry (or row) per input.
     probabilities : array, optional
-        Of the classes, in the order of ``classes_``; None for regressions.
+        Of the classes, in the order of ``classes_``; None for regression.
     stage : int
         The length of the longest prefix of the sequence whose groups are all in use.
     groups : tuple of str
         The groups in use, in sequence order: more than ``stage`` of them if a group in between is missing.
     spent : float
-        Cost of all groups that were started, also of those that failed or were late; shared costs count once.
+        Cost of all groups that were started, even if they failed or were late; shared costs count once.
     elapsed : float
         Seconds from the call to this answer.
     timings : mapping group -> seconds
-        From the start of each group to its arrival, for the groups that arrived, usable or not.
+        From start to arrival, for every group that arrived, usable or not.
     reason : str
-        Why the run stopped: ``"complete"`` (nothing is left to compute), ``"deadline"`` (it came, or nothing that is
-        left would be in time), ``"budget"``, ``"interrupted"`` or ``"decided"`` (early exit). The answers of a stream
-        before the last have ``"running"``.
+        Why the run stopped: ``"complete"`` (nothing is left to compute), ``"deadline"`` (it came, or everything left
+        would be late), ``"budget"``, ``"interrupted"`` or ``"decided"`` (early exit). Before its last answer, a stream
+        has ``"running"``.
     faults : mapping group -> Fault
-        Groups that could not be used, or not for all inputs; also those not started because a required one is missing.
+        Groups that could not be used for some inputs or all, or not started because a required group is missing.
     skipped : tuple of str
-        Groups that were not started because they, or a group that they require, would not have been in time.
+        Groups that were not started because they, or a required group, would have been late.
     path : array, optional
         Predictions after 0, 1, … groups, shape (1 + stages, n, …), from ``predict_many(path=True)``.
     """

@@ -1,4 +1,4 @@
-"""Time, and waiting: the one thing that tests replace, so that they never sleep."""
+"""The clock tells the time and waits. Tests replace it, so that they never sleep."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ T = TypeVar("T")
 
 
 class Clock:
-    """The monotonic clock of the machine.
-
-    A runner may be given another clock: it tells the time in seconds, and waits for messages.
-    """
+    """The monotonic clock of the machine; ``AnytimeRunner(clock=)`` accepts another."""
 
     def now(self) -> float:
         """Return the time in seconds since some fixed point."""
         return time.monotonic()
 
     def receive(self, mailbox: SimpleQueue[T | None], until: float) -> T | None:
-        """Return the next message, or None: at the time ``until`` (which may be infinite), or when None was sent."""
+        """Return the next message; None at the time ``until`` (which may be infinite), or if None was sent."""
         left = until - self.now()
         try:
             if left > 0:
@@ -45,7 +42,7 @@ class Clock:
                 return await mailbox.get()
             finally:
                 alarm.cancel()
-        await asyncio.sleep(0)  # lets the loop put what has arrived into the mailbox
+        await asyncio.sleep(0)  # the loop puts what has arrived into the mailbox
         while not mailbox.empty():
             if (message := mailbox.get_nowait()) is not None:
                 return message
@@ -55,15 +52,14 @@ class Clock:
 class Estimate:
     """A running 95 % quantile of the times that something takes.
 
-    It rises by a fifth when a time is above it and falls by a hundredth otherwise: in balance when one in twenty is
-    above.
+    It rises by a fifth when a time is above it, else falls by a hundredth: in balance if one in twenty is above.
     """
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
 
     def update(self, seconds: float) -> None:
-        """Take note of one more time."""
+        """Add one more time."""
         if 0 < self.seconds < math.inf:
             self.seconds *= 1.2 if seconds > self.seconds else 0.99
         else:

@@ -21,16 +21,13 @@ Seed = int | np.random.RandomState | None
 class EarlyExit:
     """Stop a run when the probability that the remaining groups change the decision is below a threshold.
 
-    On a sample of m inputs, the scores of the last stage are regressed on the scores s of this one. The residuals Δ_i
-    stand for what the remaining groups may bring: P(change) = (1 + #{i : the decision from a + Bs + Δ_i differs from
-    that of s}) / (1 + m).
+    On a sample of m inputs, the scores of the last stage are regressed on the scores s of this stage. The residuals Δ_i
+    are what the remaining groups may add: P(change) = (1 + #{i : a + Bs + Δ_i decides otherwise than s}) / (1 + m).
 
     Attributes
     ----------
-    intercept, slope : arrays of shape (stages, P) and (stages, P, P)
-        a and B of every stage.
-    rest : array of shape (stages, m, P)
-        Δ for every stage and input of the sample; for two classes P is 1 and the entries are sorted.
+    changes : tuple of ScoreChange
+        a, B and Δ of every stage.
     below : float
         The threshold.
 
@@ -46,26 +43,24 @@ class EarlyExit:
     [0.39, 0.0]
     """
 
-    intercept: Float
-    slope: Float
-    rest: Float
+    changes: tuple[ScoreChange, ...]
     below: float
 
     @classmethod
     def learn(
         cls, model: object, X: object, *, below: float = 0.01, n_samples: int = 2000, random_state: Seed = 0
     ) -> EarlyExit:
-        """Learn what the remaining groups contribute.
+        """Learn what the remaining groups add to the scores.
 
         Parameters
         ----------
         model : fitted classifier of this library, or its AnytimeModel
         X : table of shape (n, D)
-            Inputs with all columns; the training data will do.
+            Inputs with all columns; the training data are fine.
         below : float in (0, 1)
             Stop when the probability of another decision is below this. Thresholds up to 1/(1 + n) have no effect.
         n_samples : int
-            The most rows of X that are used, drawn at random.
+            At most this many rows of X are used, drawn at random.
         random_state : int, RandomState or None
         """
         found = check_model(model)
@@ -77,22 +72,19 @@ class EarlyExit:
         if scores.shape[1] > n_samples:
             rng = check_random_state(random_state)
             scores = scores[:, rng.choice(scores.shape[1], int(n_samples), replace=False)]
-        changes = [ScoreChange.learn(own, scores[-1]) for own in scores]
-        intercept, slope, rest = (
-            np.stack([getattr(each, part) for each in changes]) for part in ("intercept", "slope", "rest")
-        )
-        return cls(intercept, slope, rest, float(below))
+        return cls(tuple(ScoreChange.learn(own, scores[-1]) for own in scores), float(below))
 
     def chance(self, stage: int, scores: ArrayLike) -> Float:
         """Return the probability that the decision changes after a stage, shape (n,), at scores (n, P)."""
-        change = ScoreChange(self.intercept[stage - 1], self.slope[stage - 1], self.rest[stage - 1])
+        change = self.changes[stage - 1]
         return np.asarray((1 + change.changed(np.asarray(scores, dtype=np.float64))) / (1 + len(change.rest)))
 
     def decided(self, stage: int, scores: Float) -> bool:
-        """Return whether the remaining groups would hardly change any decision from scores (n, P)."""
+        """Return whether the remaining groups would hardly change any decision at scores (n, P)."""
         return bool((self.chance(stage, scores) < self.below).all())
 
     def check(self, model: Staged) -> None:
-        """Raise an error unless this was learned from a model of the same shape."""
-        if model.classes is None or self.intercept.shape != (model.n_stages, model.n_targets):
+        """Raise an error if this was learned from a model of another shape."""
+        widths = [change.intercept.size for change in self.changes]
+        if model.classes is None or widths != [model.n_targets] * model.n_stages:
             raise ValueError("early_exit was learned from another model")

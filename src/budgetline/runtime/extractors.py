@@ -1,6 +1,7 @@
-"""Extractors: the functions that compute groups, and calls of them whose failure costs only their own group.
+"""Extractors: the functions that compute groups, and how they are called.
 
-This is the only module that catches every exception: an extractor is the user's code, and its failure is a result.
+This is the only module that catches every exception: an extractor is the user's code, and its failure costs only its
+own group.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from budgetline.arrays import Array, Float
+from budgetline.arrays import Array
 from budgetline.inputs import check_integer, check_number
 from budgetline.messages import shown, some
 from budgetline.runtime.answer import Fault
-from budgetline.runtime.values import KeptReader, Reader
+from budgetline.runtime.values import Reader
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -92,7 +93,7 @@ def _is_async(function: object) -> bool:
 
 
 def as_extractor(name: str, given: Extractor | Function | None, mode: Mode) -> Extractor | None:
-    """Return the extractor of a group with its mode settled; ``mode`` is that of functions that do not say."""
+    """Return the extractor of a group with its mode; ``mode`` is the default."""
     if given is None:
         return None
     try:
@@ -116,17 +117,17 @@ def as_extractor(name: str, given: Extractor | Function | None, mode: Mode) -> E
 class Result:
     """Values of one group for n inputs, shape (n, width), and the faults of some inputs, whose rows are zero."""
 
-    values: Float
+    values: Array
     faults: dict[int, Fault]
 
 
 def never() -> bool:
-    """Return False: the call does not stop between inputs, but may be ended from outside."""
+    """Return False: the call does not stop between inputs."""
     return False
 
 
 def run(extractor: Extractor, reader: Reader, raws: list[object], stop: Callable[[], bool] = never) -> Result | Fault:
-    """Call an extractor on inputs. Between inputs, and before another try, ``stop`` is asked whether to stop."""
+    """Call an extractor on inputs; ``stop()`` is checked between inputs and before a retry."""
 
     def tried(argument: object, n: int | None) -> Result | Fault:
         for _ in range(1 + extractor.retries):
@@ -141,7 +142,7 @@ def run(extractor: Extractor, reader: Reader, raws: list[object], stop: Callable
 
 
 async def run_async(extractor: Extractor, reader: Reader, raws: list[object]) -> Result | Fault:
-    """Do the same for async functions: all inputs at once. Late calls are cancelled from outside."""
+    """Call an async extractor on all inputs at once; the event loop cancels late calls."""
 
     async def tried(argument: object, n: int | None) -> Result | Fault:
         for _ in range(1 + extractor.retries):
@@ -161,8 +162,8 @@ def attempt(function: Callable[[A], T], argument: A) -> T | Fault:
     """Return what a function returns, or a Fault if it raises."""
     try:
         return function(argument)
-    except BaseException as error:  # also SystemExit: a library that exits must not take the service with it
-        return _raised_or_pressed(error)
+    except BaseException as error:  # also SystemExit: a library that exits must not end the service
+        return _fault_of(error)
 
 
 async def _attempt_async(function: Callable[[A], object], argument: A) -> object:
@@ -175,12 +176,12 @@ async def _attempt_async(function: Callable[[A], object], argument: A) -> object
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        return raised(error)  # the function itself cancelled something: that costs this input alone
+        return raised(error)  # the function itself cancelled something: only this input fails
     except BaseException as error:
-        return _raised_or_pressed(error)
+        return _fault_of(error)
 
 
-def _raised_or_pressed(error: BaseException) -> Fault:
+def _fault_of(error: BaseException) -> Fault:
     if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
         raise error  # Ctrl-C, which arrives in the main thread only
     return raised(error)
@@ -190,7 +191,7 @@ def raised(error: BaseException) -> Fault:
     """Return the fault of a function that raised this."""
     try:
         text = str(error)
-    except BaseException as second:  # the text of an exception is users' code, too
+    except BaseException as second:  # str() of an exception is users' code, too
         text = f"(its text raises {type(second).__name__})"
     return Fault("raised", f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
@@ -205,21 +206,16 @@ def naming(what: str) -> Iterator[None]:
 
 
 def checked(reader: Reader, value: object, n: int | None) -> Result | Fault:
-    """Return the values of n inputs (None: of a single one), with a fault for every row that is not finite."""
+    """Return the values of n inputs (None: of a single one), with a fault for every row that cannot be used."""
     try:
         values = value if isinstance(value, Fault) else reader.read(value, n)
     except BaseException as error:  # conversions are users' code, too: __array__, __getitem__
-        return _raised_or_pressed(error)
+        return _fault_of(error)
     if isinstance(values, Fault):
         return values
-    if isinstance(reader, KeptReader):
-        return _without_gaps(reader, values, n)
-    if _all_finite(values):
+    faults = reader.faults(values)
+    if not faults:
         return Result(values, {})
-    faults = {}
-    for i in np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
-        d = int(np.argmin(np.isfinite(values[i])))
-        faults[i] = Fault("not finite", f"column {reader.label(d)} holds {values[i, d]}")
     if n is None:
         return faults[0]
     values = values.copy()
@@ -227,32 +223,13 @@ def checked(reader: Reader, value: object, n: int | None) -> Result | Fault:
     return Result(values, faults)
 
 
-def _without_gaps(reader: KeptReader, values: Array, n: int | None) -> Result | Fault:
-    """Return values as they are, with a fault for every row that lacks one, unless it may be missing."""
-    allowed = [gaps for _, gaps in reader.kinds]
-    gaps = np.array([[entry is None for entry in row] for row in values.tolist()]) & ~np.array(allowed)
-    faults = {
-        i: Fault("not finite", f"column {reader.label(int(np.argmax(gaps[i])))} is missing")
-        for i in np.flatnonzero(gaps.any(axis=1)).tolist()
-    }
-    return faults[0] if faults and n is None else Result(values, faults)
-
-
-def _all_finite(values: Float) -> bool:
-    if len(values) > 1:
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(values.sum()):  # faster than a look at each value
-                return True
-    return bool(np.isfinite(values).all())
-
-
 def _copied(found: Result | Fault) -> Result | Fault:
-    """Return values in memory of their own: a function may use its array again before these are read."""
+    """Copy the values: a function may reuse its array before they are read."""
     return found if isinstance(found, Fault) else Result(found.values.copy(), found.faults)
 
 
 def _stacked(rows: Sequence[Result | Fault], width: int) -> Result | Fault:
-    """Put the outcomes of single inputs together."""
+    """Combine the outcomes of single inputs."""
     if len(rows) == 1:
         return _copied(rows[0])
     kept = any(isinstance(row, Result) and row.values.dtype == object for row in rows)

@@ -1,8 +1,8 @@
-"""Lanes: where extractors run beside the caller.
+"""Lanes: where extractors run while the caller waits, in threads or on an event loop.
 
-A lane starts a call soon, never blocks, and sends the call back once, from any thread. It abandons a call whose outcome
-will not be used, and frees what the call occupies where it can. Closed, it ends everything that can be ended and waits
-``grace`` seconds for the rest.
+``start(call)`` never blocks, and the call is sent back once, from any thread. ``abandon(call)`` says that the outcome
+will not be used, and frees the thread or task if possible. ``close(grace)`` ends everything that can be ended, and
+waits ``grace`` seconds for the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNFINISHED = Fault("late", "not done")
 
 @dataclass(eq=False, slots=True)
 class Call:
-    """One call of the extractor of a step, where it goes when it is done, and how it ended."""
+    """One call of the extractor of a step; when it is done, it has an outcome and is sent back."""
 
     position: int
     extractor: Extractor
@@ -37,7 +37,7 @@ class Call:
     finished: float = 0.0
 
     def end(self, outcome: Result | Fault, now: float) -> None:
-        """Note the outcome, and send the call back."""
+        """Record the outcome, and send the call back."""
         self.outcome, self.finished = outcome, now
         self.send(self)
 
@@ -73,7 +73,7 @@ class QueueLane:
         call.abandoned = True  # without the lock: a run may end when Python collects it, in the middle of anything
 
     def close(self, grace: float) -> None:
-        """End the threads; those that hang are daemons, which end with their function."""
+        """End the threads; one that hangs ends when its function returns, or with the program."""
         with self._lock:
             self._closed = True
         end = self._clock.now() + grace
@@ -83,11 +83,11 @@ class QueueLane:
             thread.join(max(0.0, end - self._clock.now()))
 
     def _prepare(self) -> Fault | None:
-        """Have a thread ready for one more call, or return why it is refused."""
+        """Make sure of a thread for one more call, or return why the call is refused."""
         raise NotImplementedError
 
     def _work(self, outcome_of: Callable[[Call], Result | Fault], be_ready: Callable[[], object] = never) -> None:
-        """Be one of the threads; ``be_ready`` is called before each call."""
+        """Run calls in this thread; ``be_ready`` is called before each."""
         while True:
             be_ready()
             if (call := self._calls.get()) is None:
@@ -98,14 +98,14 @@ class QueueLane:
                 self._busy.remove(call)
                 self._idle += 1
             call.end(outcome, finished)
-            del call, outcome  # an idle thread keeps nothing alive
+            del call, outcome  # an idle thread must not keep them alive
 
 
 class ThreadLane(QueueLane):
-    """Threads, started on demand and used again.
+    """Threads, started on demand and reused.
 
-    A late function cannot be stopped, so its thread is left alone and counted. While ``most_abandoned`` functions hang,
-    no further ones are started: a dead dependency costs its groups, not the memory of the service.
+    A late function cannot be stopped: its thread is left alone and counted. While ``most_abandoned`` functions hang,
+    no other is started: a dead dependency costs its groups, not the memory of the service.
     """
 
     def __init__(self, clock: Clock, most_abandoned: int) -> None:
@@ -135,19 +135,19 @@ class ThreadLane(QueueLane):
 
 
 class AsyncLane:
-    """An event loop, on which a late coroutine is cancelled: that of the caller, or one in a thread of its own."""
+    """An event loop that cancels late coroutines: the caller's loop, or a new one in a thread."""
 
     def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._clock, self._loop = clock, loop
         self._own: Thread | None = None
         self._lock = Lock()
-        # also keeps the tasks alive: the loop has weak references only
+        # keeps the tasks alive: the loop has only weak references
         self._handles: dict[Call, asyncio.Task[Result | Fault]] = {}
         self._grace = 0.0
         self._closed = False
 
     def start(self, call: Call) -> None:
-        """Let the loop begin the call."""
+        """Begin the call on the loop."""
         loop = self.open()
         if loop is None or not call_in(loop, self._begin, loop, call):
             call.end(CLOSED, self._clock.now())
@@ -159,7 +159,7 @@ class AsyncLane:
             call_in(self._loop, self._cancel, call)
 
     def open(self) -> asyncio.AbstractEventLoop | None:
-        """Return the loop, started if need be; None once closed."""
+        """Return the loop, started if need be; None if the lane is closed."""
         with self._lock:
             if self._closed:
                 return None
@@ -170,14 +170,14 @@ class AsyncLane:
             return self._loop
 
     def close(self, grace: float) -> None:
-        """End a loop of our own, and cancel what runs on it."""
+        """End the lane's own loop, and cancel what runs on it."""
         with self._lock:
             again, self._closed = self._closed, True
         if self._own is not None and self._loop is not None:
             if not again:
                 self._grace = grace
                 call_in(self._loop, self._loop.stop)
-            self._own.join(2 * grace)  # a function that blocks the loop ends with the process
+            self._own.join(2 * grace)  # a function that blocks the loop ends with the program
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
@@ -210,11 +210,11 @@ class AsyncLane:
             self._handles[call].cancel()
 
 
-Lane = QueueLane | AsyncLane
+AnyLane = QueueLane | AsyncLane
 
 
 def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> bool:
-    """Let an event loop call a function, from any thread; return False if the loop is closed."""
+    """Call a function on an event loop, from any thread; return False if the loop is closed."""
     try:
         loop.call_soon_threadsafe(function, *arguments)
     except RuntimeError:

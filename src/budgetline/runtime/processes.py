@@ -1,4 +1,9 @@
-"""The process lane: extractors in processes of their own, which are killed when they are late."""
+"""The process lane: extractors in worker processes, which are killed when they are late.
+
+pebble 5.2.3 was tried instead (2026-11-18, 2 cores). A call takes 1.5 times as long. What a killed worker has started
+lives on. A worker that runs C code is killed after 3 s (here after 0.06 to 0.3 s), and the pool is broken for good once
+the system has killed an idle worker.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from math import inf
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
@@ -29,24 +34,24 @@ from budgetline.runtime.values import Reader
 Functions = Mapping[int, tuple[Extractor, Reader]]
 
 START_SECONDS = 60.0
-"""A process that is not ready after this time is given up; it imports what the extractors need first."""
+"""A process that is not ready after this time is given up; first it imports what the extractors need."""
 PATIENCE = 0.25
-"""A late function is killed after the time that a start takes, at most this long: the first start is slow."""
+"""A late function gets as long as a process takes to start, at most this long: the first start is slow."""
 LOOK_SECONDS = 0.02
-"""How often a running call is checked for having been abandoned."""
+"""How often a running call is checked: it may have been abandoned."""
 AT_ONCE = 1 << 13
-"""Bytes that every pipe takes at once, though nobody reads them; what is larger waits for a process that does."""
+"""Every pipe holds this many bytes that nobody reads; sending more waits for the process to read."""
 END_SECONDS = 1.0
-"""A process that has not ended this long after the end of its pipe is killed."""
+"""A process that still runs this long after its pipe was closed is killed."""
 
 
 class ProcessLane(QueueLane):
     """A few processes, each watched by a thread; calls wait for a free one.
 
-    A late function is killed with its process, and the watching thread starts another: only the next call waits for it.
-    Before that it gets as long as a new process takes to start. If it comes back by then, nothing is lost; if not, at
-    most twice the time is. Killing at once would make a busy machine, on which functions are a little late, busier.
-    What a function started itself is in the group of its process, and is killed with it.
+    A late function is killed with its process, and the watching thread starts another process. First the function gets
+    as long as that start takes: if it returns by then, no process is lost. Killing at once would make a busy machine,
+    on which functions are a little late, busier. A process has a process group of its own, which is killed with it:
+    nothing that a function started outlives it.
     """
 
     def __init__(self, clock: Clock, functions: Functions, size: int) -> None:
@@ -61,7 +66,7 @@ class ProcessLane(QueueLane):
         return tuple(process.pid for process in processes if process and process.is_alive() and process.pid)
 
     def open(self) -> None:
-        """Start the processes, unless they run, and wait until all are ready for work (or could not be started)."""
+        """Start the processes unless they run, and wait until each is ready or could not be started."""
         with self._lock:
             if not self._closed:
                 self._prepare()
@@ -89,7 +94,7 @@ class ProcessLane(QueueLane):
         slot.drop()
 
     def forget(self) -> None:
-        """Leave the processes to the parent, of which this process is a fork."""
+        """Leave the processes to the parent: this process is a fork of it."""
         for slot in self._slots:
             slot.forget()
 
@@ -97,9 +102,9 @@ class ProcessLane(QueueLane):
 _LANES: WeakSet[ProcessLane] = WeakSet()
 
 
-@atexit.register  # after that of multiprocessing, imported above: the last to register runs first
+@atexit.register  # runs before that of multiprocessing, which registered earlier
 def _close_all() -> None:
-    """Close the lanes that are still open, before multiprocessing kills their processes and we start them again."""
+    """Close the open lanes; else multiprocessing would kill their processes, and the lanes start others."""
     for lane in list(_LANES):
         lane.close(1.0)
 
@@ -115,7 +120,7 @@ if sys.platform != "win32":
 
 
 class _Slot:
-    """A place for one process, used by the thread that watches it."""
+    """One process after another, used by the thread that watches them."""
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
@@ -128,14 +133,14 @@ class _Slot:
         self.ready = Event()
 
     def end(self, for_good: bool = False) -> None:
-        """Kill the process and what it started; ``for_good``: no other is to be started."""
+        """Kill the process and what it started; ``for_good``: start no other."""
         with self._lock:
             self._ended = self._ended or for_good
             if self.process is not None:
                 _kill(self.process)
 
     def forget(self) -> None:
-        """Let go of the process without ending it; multiprocessing would end it when a fork exits."""
+        """Drop the process without ending it; multiprocessing would end it when a fork exits."""
         if self._pipe is not None:
             self._pipe.close()
         getattr(multiprocessing.process, "_children", set()).discard(self.process)
@@ -152,10 +157,14 @@ class _Slot:
         content = attempt(ForkingPickler.dumps, (call.position, call.raws))
         if isinstance(content, Fault):
             return Fault("type", f"the input cannot be sent to a process: {content.message}")
-        kill_at = inf
+        kill_at, sending = inf, None
         try:
-            with nullcontext() if len(content) <= AT_ONCE else self._watched(call):
+            if len(content) <= AT_ONCE:
                 self._pipe.send_bytes(content)
+            else:  # in a thread: a stopped process reads nothing, and must be killed meanwhile
+                sent = self._pipe.send_bytes, content
+                sending = Thread(target=attempt, args=sent, name="budgetline-sending", daemon=True)
+                sending.start()
             while not wait([self._pipe, self.process.sentinel], LOOK_SECONDS):
                 if call.abandoned:
                     kill_at = min(kill_at, time.monotonic() + self._patience)
@@ -163,28 +172,14 @@ class _Slot:
                     self.end()
             outcome: Result | Fault = _filled(self._pipe).recv()
         except (EOFError, OSError):
+            if sending is not None:
+                self.end()  # all that hold the pipe, so that sending ends, too
+                sending.join()
             outcome = Fault("died", f"its process ended with exit code {self.drop()}")
         return outcome
 
-    @contextmanager
-    def _watched(self, call: Call) -> Iterator[None]:
-        """Let a thread kill the process if the call is abandoned meanwhile: a process that is stopped reads nothing."""
-        done = Event()
-
-        def watch() -> None:
-            while not (done.wait(LOOK_SECONDS) or call.abandoned):
-                pass
-            if not done.wait(self._patience):
-                self.end()
-
-        Thread(target=watch, name="budgetline-sending", daemon=True).start()
-        try:
-            yield
-        finally:
-            done.set()
-
     def drop(self) -> int | None:
-        """Close the pipe, at whose end the process ends, and kill what is left; return the exit code."""
+        """Close the pipe, so that the process ends, kill what is left, and return the exit code."""
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
@@ -195,11 +190,11 @@ class _Slot:
         self.process.join()
         code = self.process.exitcode
         with self._lock:
-            self.process = None  # its id may soon be that of another
+            self.process = None  # another process may get its id
         return code
 
     def be_ready(self) -> bool:
-        """Start a process unless one runs, and wait until it is ready; return whether it came up."""
+        """Start a process unless one runs, wait until it is ready, and return whether it is."""
         if self.process is not None:
             if self.process.is_alive():
                 return True
@@ -223,7 +218,7 @@ class _Slot:
             self._patience = min(time.monotonic() - begun, PATIENCE)
         except (EOFError, OSError):
             self._trouble = ""
-        except (AssertionError, RuntimeError) as error:  # multiprocessing refuses, in a daemon or without a main guard
+        except (AssertionError, RuntimeError) as error:  # from multiprocessing, in a daemon or without a main guard
             self._trouble = f": {cut(str(error))}"
         finally:
             self._pipe = ours
@@ -234,25 +229,25 @@ class _Slot:
 
 
 def _kill(process: BaseProcess) -> None:
-    """Kill a process that was not yet dropped, and its group, which may outlive it."""
+    """Kill a process and its group, which may outlive it."""
     if sys.platform != "win32" and process.pid is not None:
-        with suppress(ProcessLookupError, PermissionError):  # it has no group yet, or nobody is left
+        with suppress(ProcessLookupError, PermissionError):  # it has no group yet, or the group is empty
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
 
 
 def _filled(pipe: Connection) -> Connection:
-    """Return the pipe; if nothing is in it the process is dead or late, though a fork of it may hold the pipe."""
+    """Return the pipe if something is in it; else the process is dead or late, though its fork may hold the pipe."""
     if not pipe.poll():
         raise EOFError
     return pipe
 
 
 def _context(functions: Functions) -> ForkServerContext | SpawnContext:
-    """Return the way to start processes: forked from a server that has imported this module; spawned on Windows."""
+    """Return how to start processes: forked from a server that has imported this module; spawned on Windows."""
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
-    # what the server imports once is there in every process, so that a killed one is replaced in milliseconds
+    # a fork has what the server has imported, so that a killed process is replaced in milliseconds
     found = {"__main__", __name__}
     for function in (extractor.function for extractor, _ in functions.values()):
         found.add(function.__module__ if isinstance(function, FunctionType) else type(function).__module__)
@@ -269,7 +264,7 @@ def _context(functions: Functions) -> ForkServerContext | SpawnContext:
 
 def _child(pipe: Connection, functions: Functions) -> None:
     """Run calls until the pipe ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its processes
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its processes
     if sys.platform != "win32":
         os.setsid()  # a group of its own, to be killed as a whole
         os.register_at_fork(after_in_child=pipe.close)
@@ -288,6 +283,6 @@ def _child(pipe: Connection, functions: Functions) -> None:
             continue
         position, raws = found
         outcome = run(*functions[position], raws)
-        if os.getpid() != own:  # the function forked, and returned or raised here too
+        if os.getpid() != own:  # a fork made by the function has returned, too
             os._exit(0)
-        pipe.send(outcome)  # arrays of numbers and texts: they can be sent
+        pipe.send(outcome)  # numbers and texts: they can be sent

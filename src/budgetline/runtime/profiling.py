@@ -1,4 +1,4 @@
-"""profile_costs: time extractors on sample inputs; CostProfile: what was measured, and the table that it prints."""
+"""profile_costs: time extractors on sample inputs; CostProfile: the times, and a table of them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ from budgetline.runtime.steps import check_mapping, check_raws
 from budgetline.tables import Tabular, html_table, text_table
 
 RESOLUTION = time.get_clock_info("perf_counter").resolution
-"""What is faster than the clock can tell is taken to last this many seconds."""
+"""Shorter times count as this many seconds."""
 Planned = tuple[str, int | None, bool]
-"""A call to make: of which group, on which input (None: on a batch), and whether its time counts."""
+"""A call: the group, the number of the input (None: a batch), and whether its time counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTimes:
-    """Seconds of the calls of one extractor: median, a high quantile and the fastest of the calls with one input.
+    """Seconds of the calls of one extractor with one input: median, a high quantile and the fastest.
 
-    ``batch_seconds`` are those per input in a batch of ``batch_size``, the median over batches; functions of one input
-    have batches of 1.
+    ``batch_seconds`` is the median time per input in batches of ``batch_size``; 1 for functions of one input.
     """
 
     group: str
@@ -52,7 +51,7 @@ class GroupTimes:
 class CostProfile(Tabular):
     """What :func:`profile_costs` measured; prints as a table.
 
-    ``seconds`` are quantiles of this level; ``money`` are the costs that the user gave, if any.
+    ``level`` is that of the quantile behind ``seconds``; ``money`` are the costs that the user passed, if any.
     """
 
     times: tuple[GroupTimes, ...]
@@ -61,7 +60,7 @@ class CostProfile(Tabular):
 
     @property
     def costs(self) -> dict[str, float]:
-        """Cost of each group, for ``FeatureGroups(groups, costs=profile.costs)``: money if given, or median seconds.
+        """Cost of each group, for ``FeatureGroups(groups, costs=profile.costs)``: money if passed, else median seconds.
 
         Median seconds are never 0, even if the clock saw none: a free group would come first in every sequence.
         """
@@ -103,7 +102,7 @@ class CostProfile(Tabular):
         return html_table(*self._table())
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        """Return header and cells: the cost only where it is not time, batches only where there are any."""
+        """Return header and cells: costs only if they are not times, batches only if an extractor accepts them."""
         columns = {"group": [t.group for t in self.times]}
         if self.money is not None:
             columns["cost"] = [f"{self.money[t.group]:.6g}" for t in self.times]
@@ -140,17 +139,17 @@ def profile_costs(
     progress: Progress = None,
     clock: Clock | None = None,
 ) -> CostProfile:
-    """Time every extractor on sample inputs; groups take turns, so that a slow moment does not fall on one alone.
+    """Time every extractor on sample inputs; groups take turns, so that a slow moment does not hit one alone.
 
     Parameters
     ----------
     extractors : mapping group -> function or Extractor
         As for :class:`AnytimeRunner`; None is left out. Only the functions are timed, in this thread (async ones on an
-        event loop): not the way to another thread or process, retries and timeouts.
+        event loop), not the passing of values to another thread or process.
     sample_inputs : sequence of objects
-        Inputs like those to come.
+        Typical inputs.
     costs : mapping group -> cost, optional
-        Money, or any other cost of the groups; times are then for deadlines alone.
+        Money, or any other cost of the groups; times then serve deadlines alone.
     quantile : float
         For ``seconds``, in (0, 1]: at least this share of the calls took no longer.
     repeats : int
@@ -199,10 +198,10 @@ def _subjects(extractors: Extractors) -> dict[str, Extractor]:
     return subjects
 
 
-def _money(costs: Mapping[str, float], extractors: Collection[str], subjects: Collection[str]) -> dict[str, float]:
+def _money(costs: Mapping[str, float], groups: Collection[str], subjects: Collection[str]) -> dict[str, float]:
     check_mapping("costs", costs, "cost")
-    # a group that cannot be computed may have a cost, so that FeatureGroups finds it here
-    names = tuple(name for name in map(str, extractors) if name in subjects or name in costs)
+    # a group without an extractor may have a cost, which FeatureGroups needs
+    names = tuple(name for name in map(str, groups) if name in subjects or name in costs)
     return dict(zip(names, parse_costs(costs, names).tolist(), strict=True))
 
 
@@ -220,8 +219,8 @@ def _schedule(subjects: Mapping[str, Extractor], n: int, repeats: int, warmup: i
     calls: list[Planned] = []
     for k in range(warmup):
         calls += [*((name, k % n, False) for name in subjects), *((name, None, False) for name in batches)]
-    timed = [*((name, i, True) for i in range(n) for name in subjects), *((name, None, True) for name in batches)]
-    return calls + repeats * timed
+    one_round: list[Planned] = [(name, i, True) for i in range(n) for name in subjects]
+    return calls + repeats * [*one_round, *((name, None, True) for name in batches)]
 
 
 def _timed(
@@ -260,10 +259,10 @@ def _seconds(extractor: Extractor, argument: object, now: Callable[[], float], l
     start = now()
     found = extractor.function(argument)
     elapsed = now() - start
-    if isawaitable(found):  # nothing was computed, so there is nothing to time
+    if isawaitable(found):  # nothing was computed
         if iscoroutine(found):
             found.close()
-        raise TypeError("it returned something to await; give Extractor(function, mode='async')")
+        raise TypeError("it returned something to await; pass Extractor(function, mode='async')")
     return elapsed
 
 
@@ -277,7 +276,7 @@ async def _seconds_async(function: Function, argument: object, now: Callable[[],
 
 def _summary(group: str, alone: list[float], batches: list[float], size: int, level: float) -> GroupTimes:
     median = float(np.median(alone))
-    # a time that was seen, not one between two
+    # a measured time, not one between two
     high = float(np.quantile(alone, level, method="inverted_cdf"))
     per_input = float(np.median(batches)) / size if batches else median
     return GroupTimes(group, len(alone), median, high, min(alone), size if batches else 1, per_input)

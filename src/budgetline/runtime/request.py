@@ -1,7 +1,7 @@
-"""One run: which group is next, what to wait for, when to stop. The logic of every mode, sync and async, is here.
+"""One run, in every mode: which group is next, what to wait for, when to stop.
 
-A run is a generator. It yields the time until which it waits, and answers on the way. The driver decides how to wait,
-and leaves the call that came back in ``arrived``. Only the clock tells the time.
+A run is a generator. It yields answers, and times until which to wait for a call. The driver waits, in a thread or on
+an event loop, and puts the call that came back into ``arrived``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ from budgetline.runtime.answer import Answer, Fault, Reason
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Mode
-from budgetline.runtime.lanes import Call, Lane
-from budgetline.runtime.prefixes import PrefixSets
-from budgetline.runtime.scoring import SubsetModel, SubsetModels, leading
-from budgetline.runtime.steps import Derived, Step
+from budgetline.runtime.lanes import AnyLane, Call
+from budgetline.runtime.scoring import PrefixSets, SubsetModel, SubsetModels, leading
+from budgetline.runtime.steps import Derived, GroupStep
 
 log = logging.getLogger("budgetline.runtime")
 
 GRACE = 0.002
-"""An answer may be this many seconds late rather than leave out groups that have arrived."""
+"""An answer may be this many seconds late so that it can use all groups that have arrived."""
 ALREADY = -inf
-"""Wait until this time: take what is there."""
+"""A time in the past: do not wait, but take a call that has come back."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Setup:
     """What all runs of a runner share."""
 
     model: Staged
-    steps: tuple[Step, ...]
+    steps: tuple[GroupStep, ...]
     models: SubsetModels | PrefixSets
     workers: int
     early_exit: EarlyExit | None
@@ -53,19 +52,24 @@ class Request:
     """The state of one run."""
 
     def __init__(
-        self, setup: Setup, lanes: Mapping[Mode, Lane], raws: list[object], single: bool, deadline: float, budget: float
+        self,
+        setup: Setup,
+        lanes: Mapping[Mode, AnyLane],
+        raws: list[object],
+        single: bool,
+        deadline: float,
+        budget: float,
     ) -> None:
         self._setup, self._raws, self._single = setup, raws, single
         self._clock, self._models = setup.clock, setup.models
         self._start = self._clock.now()
         self._deadline = self._start + deadline
         self._budget = budget * (1 + SLACK)
-        self._features = self._models.features(None if single else len(raws))
-        self._next = 0  # the steps before it are started, passed over or known
+        self._features = self._models.arrived(None if single else len(raws))
+        self._next = 0  # all earlier steps are started, skipped or known
         self._running: dict[int, Call] = {}
         self._have = self._ready = self._known = 0
-        self._judged = 0  # before the first group nothing is decided
-        self._verdict = False
+        self._judged, self._verdict = 0, False  # the groups at the last look at early exit, and what it said
         self._spent = 0.0
         self._paid: set[int] = set()  # shared costs
         self._timings: dict[str, float] = {}
@@ -79,16 +83,13 @@ class Request:
         self.loop: AbstractEventLoop | None = None  # that drives the run
 
     def know(self, position: int, values: Float) -> None:
-        """Take the values of a group that is known already."""
+        """Use values of a group that the caller knows."""
         self._features.put(position, values, [])
         self._have |= 1 << position
         self._known |= 1 << position
 
     def steps(self, stream: bool) -> Iterator[float | Answer]:
-        """Run; with ``stream`` an answer is yielded before the first group and after each but the last.
-
-        A time is yielded to wait for the next call to come back, until then at most.
-        """
+        """Yield times to wait until; with ``stream`` also answers before the first group and after all but the last."""
         answered = self._have
         if stream:
             yield self.answer()
@@ -116,13 +117,13 @@ class Request:
         self._reason = todo
 
     def abandon_all(self) -> None:
-        """Give up what is being computed: its values will not be used."""
+        """Abandon the running calls: their values will not be used."""
         for call in list(self._running.values()):
             self._abandon(call, "not done when the run ended", logging.DEBUG)  # a deadline is no accident
 
     # -- what next -------------------------------------------------------------------------------------------
 
-    def _what_next(self) -> Step | Reason | None:
+    def _what_next(self) -> GroupStep | Reason | None:
         """Return the group to start now, None to wait for a running one, or the reason to stop."""
         if self.interrupted:
             return "interrupted"
@@ -138,8 +139,8 @@ class Request:
             return "budget"
         return "deadline" if self._skipped else "complete"
 
-    def _startable(self) -> Step | None:
-        """Pass over the groups that cannot be computed or would be late; return the next one if it can start now."""
+    def _startable(self) -> GroupStep | None:
+        """Skip groups that cannot be computed or would be late; return the next group if it can start now."""
         while self._next < len(self._setup.steps):
             step = self._setup.steps[self._next]
             if step.derived is not None:
@@ -155,16 +156,16 @@ class Request:
             self._next += 1
         return None
 
-    def _derive(self, step: Step, derived: Derived) -> None:
-        """Take the values that follow from groups that are there, for the inputs that have all of these."""
+    def _derive(self, step: GroupStep, derived: Derived) -> None:
+        """Compute the values of a pair from its two groups, for the inputs that have both."""
         if self._lacks(step):
             return
         lacking = sorted({row for j in step.requires for row in self._features.lacking.get(j, ())})
         self._features.put(self._next, derived.values(self._features.values), lacking)
         self._have |= 1 << self._next
 
-    def _in_time(self, step: Step) -> bool:
-        """Return whether the next group, started now, and the model that it needs would be there at the deadline."""
+    def _in_time(self, step: GroupStep) -> bool:
+        """Return whether the next group, started now, and the model that it needs would be ready at the deadline."""
         assert step.extractor is not None
         calls = 1 if step.extractor.batch else len(self._raws)
         answering = self._setup.answering.seconds if self._single else 0.0
@@ -172,12 +173,12 @@ class Request:
         groups = self._have | 1 << self._next
         if left >= self._models.seconds(groups):
             return True
-        if left >= 0 and self._models.at_hand(self._have) is not None:
+        if left >= 0 and self._models.ready(self._have) is not None:
             self._models.solve_in_thread(groups)  # for the next run
         return False
 
-    def _lacks(self, step: Step) -> bool:
-        """Return whether a group that the step requires will not come; if so, record the fault of the step."""
+    def _lacks(self, step: GroupStep) -> bool:
+        """Return whether a required group will not arrive; if so, record the fault of the step."""
         needed = range(self._next) if step.follows else step.requires
         lost = [j for j in needed if not self._have >> j & 1 and j not in self._running]
         if not lost:
@@ -194,8 +195,8 @@ class Request:
         self._fault(step.name, Fault("required", f"it requires {shown(name)}, which {why}"), logging.DEBUG)
         return True
 
-    def _cost(self, step: Step) -> float:
-        """Return what starting a group costs now: its own cost, and the shared costs that are not paid."""
+    def _cost(self, step: GroupStep) -> float:
+        """Return what starting a group costs now: its own cost, and shared costs not paid yet."""
         cost = step.cost
         for k, shared in step.shared:
             if k not in self._paid:
@@ -207,14 +208,16 @@ class Request:
         if early_exit is None or self._have == self._judged:
             return self._verdict
         self._judged, self._verdict = self._have, False
-        if stage < len(self._setup.steps) and leading(self._have) == stage:  # something remains, nothing is missing
+        if (
+            stage < len(self._setup.steps) and leading(self._have) == stage
+        ):  # groups remain, and none before them is missing
             self._verdict = early_exit.decided(stage, self._features.scores(self._have, self._models.solve))
         return self._verdict
 
     def _wake(self) -> float:
-        """Return when to look again: at the deadline, or when a running call reaches its timeout."""
+        """Return how long to wait: until the deadline, or until a running call reaches its timeout."""
         if self._deadline < inf:
-            # while others work, so that the answer is ready at the deadline
+            # solve while extractors run, so that the model is ready at the deadline
             needed = self._models.seconds(self._have)
             if needed and self._clock.now() + needed <= self._deadline:
                 self._models.solve(self._have)
@@ -223,7 +226,7 @@ class Request:
 
     # -- calls -----------------------------------------------------------------------------------------------
 
-    def _call(self, step: Step) -> Call:
+    def _call(self, step: GroupStep) -> Call:
         assert step.extractor is not None
         self._spent += self._cost(step)
         self._paid.update(k for k, _ in step.shared)
@@ -232,7 +235,7 @@ class Request:
         return call
 
     def _receive(self) -> None:
-        """Take the call that came back, and give up those that have reached their timeout."""
+        """Take the call that came back, and abandon calls that have reached their timeout."""
         call = self.arrived
         if call is not None and self._running.get(call.position) is call:
             del self._running[call.position]
@@ -243,7 +246,7 @@ class Request:
                 self._abandon(call, f"not done after its timeout of {call.extractor.timeout:g} s")
 
     def _take(self, call: Call) -> None:
-        """Keep the values of a group, or record why there are none."""
+        """Store the values of a group, or record its fault."""
         step, outcome = self._setup.steps[call.position], call.outcome
         self._timings[step.name] = call.finished - call.started
         if isinstance(outcome, Fault):
@@ -259,8 +262,8 @@ class Request:
             self._features.put(call.position, outcome.values, lacking)
             self._have |= 1 << call.position
 
-    def _without(self, step: Step) -> dict[int, Fault]:
-        """Return faults for the inputs that lack a group that the step requires: they do not get the step either."""
+    def _without(self, step: GroupStep) -> dict[int, Fault]:
+        """Return faults for the inputs that lack a required group: they cannot use this group either."""
         found: dict[int, Fault] = {}
         for j in step.requires:
             fault = Fault("required", f"it requires {shown(self._setup.steps[j].name)}, which is missing")
@@ -269,7 +272,7 @@ class Request:
 
     def _abandon(self, call: Call, why: str, level: int = logging.WARNING) -> None:
         if self._running.pop(call.position, None) is None:
-            return  # two threads may release a run that has lost its driver
+            return  # two threads may release a run whose event loop is gone
         step = self._setup.steps[call.position]
         self.lanes[step.mode].abandon(call)
         self._fault(step.name, Fault("late", why), level)
@@ -281,26 +284,26 @@ class Request:
     # -- answers ---------------------------------------------------------------------------------------------
 
     def _model(self, groups: int) -> SubsetModel:
-        """Return the model of the groups, or of the best subset for which there is still time."""
+        """Return the model of the groups, or of the largest subset that is ready if there is no time to solve."""
         now = self._clock.now()
         if now + self._models.seconds(groups) <= max(self._deadline, now) + GRACE:
             return self._models.solve(groups)
-        model = self._models.at_hand(groups)
+        model = self._models.ready(groups)
         if model is not None:
             return model
         self._models.solve_in_thread(groups)
         prefix = (1 << leading(groups)) - 1
-        earlier = self._models.at_hand(self._ready & groups)
+        earlier = self._models.ready(self._ready & groups)
         if earlier is not None and earlier.groups.bit_count() > prefix.bit_count():
             return earlier
         return self._models.solve(prefix)
 
     def answer(self, path: bool = False) -> Answer:
-        """Return the prediction from what is there; with ``path``, also those after every group, for many inputs."""
+        """Return the prediction from the groups that have arrived; with ``path`` also those after every group."""
         used = self._model(self._have).groups
         begun = self._clock.now()
         setup = self._setup
-        respond, along = self._features.answers(used, self._models.solve if path else self._model, path)
+        respond, along = self._features.predictions(used, self._models.solve if path else self._model, path)
         value: Any = respond("predict")
         probabilities = respond("predict_proba") if self._models.has_probabilities else None
         if self._single:
@@ -317,5 +320,5 @@ class Request:
 
 
 def _limit(call: Call) -> float:
-    """Return the time at which a call is given up."""
+    """Return the time at which a call is abandoned."""
     return inf if call.extractor.timeout is None else call.started + call.extractor.timeout

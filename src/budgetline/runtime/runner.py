@@ -1,4 +1,4 @@
-"""AnytimeRunner: extractors in the order of a sequence, under a deadline, with an answer at any time."""
+"""AnytimeRunner: run extractors in the order of a sequence under a deadline, with an answer at any time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from budgetline.runtime.answer import Answer
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Extractors, Mode
-from budgetline.runtime.lanes import AsyncLane, Call, Lane, ThreadLane, call_in
-from budgetline.runtime.prefixes import PrefixSets
+from budgetline.runtime.lanes import AnyLane, AsyncLane, Call, ThreadLane, call_in
 from budgetline.runtime.processes import ProcessLane
 from budgetline.runtime.request import Request, Setup
-from budgetline.runtime.scoring import SubsetModels
+from budgetline.runtime.scoring import PrefixSets, SubsetModels
 from budgetline.runtime.steps import check_mapping, check_model, check_raws, steps_of
 
 Limit = float | None
@@ -29,31 +28,30 @@ Known = Mapping[str, object] | None
 
 
 class AnytimeRunner:
-    """Computes groups in the order of a sequence, and predicts from what is there when the time is up.
+    """Computes groups in the order of a sequence, and predicts from those that have arrived when the time is up.
 
     Parameters
     ----------
     model : fitted AnytimeRegressor, AnytimeClassifier, their CV versions, GroupLassoPath, or an AnytimeModel
-        Or :class:`StagedEstimators`: a group that is missing ends the run, because only prefixes have an answer.
+        Or :class:`StagedEstimators`: a missing group ends the run, because only prefixes have an estimator.
     extractors : mapping group -> function or Extractor
         One for every group of the sequence: ``function(raw)`` returns the values of the group's columns. Functions may
-        be async and, in an :class:`Extractor`, take many inputs. None for a group that cannot be computed and is used
-        only when it is ``known``.
+        be async and, in an :class:`Extractor`, accept many inputs. None: the group is used only when it is ``known``.
     mode : {"cooperative", "thread", "process"}
         Where plain functions run, unless their Extractor says otherwise. ``"cooperative"``: in the caller's thread; the
-        deadline is checked between groups, so that a function that hangs makes the answer wait. ``"thread"``: in a
-        thread, which is left alone when it is late. ``"process"``: in another process, which is killed when it is late.
-        Async functions are cancelled.
+        deadline is checked between groups, so the answer waits for a function that hangs. ``"thread"``: in a thread,
+        which is left alone when it is late. ``"process"``: in another process, which is killed when it is late. Late
+        async functions are cancelled.
     seconds : mapping group -> float, optional
-        The time that a group needs per call, a high quantile rather than the mean (``profile_costs(...).seconds``). A
-        group that would be late is skipped for the next one that is not. Groups without a time are always tried.
+        How long a call takes: a high quantile rather than the mean (``profile_costs(...).seconds``). A group that would
+        be late is skipped. Groups without a time are always tried.
     workers : int
         How many groups one run computes at once. They are started in sequence order; a group that requires others
-        starts when these have been answered.
+        starts when these have arrived.
     early_exit : EarlyExit, optional
         For classifiers: stop when the remaining groups would hardly change the decision.
     max_abandoned : int
-        How many late functions may hang in threads; while they do, no further ones are started in threads.
+        While this many late functions hang in threads, no other function is started in a thread.
     processes : int, optional
         Number of processes for extractors of mode ``"process"``, shared by all runs; default ``workers``.
     clock : Clock, optional
@@ -111,7 +109,7 @@ class AnytimeRunner:
         sent = {j: (s.extractor, s.reader) for j, s in enumerate(steps) if s.extractor and s.mode == "process"}
         size = workers if processes is None else check_integer("processes", processes, ge=1)
         self._processes = ProcessLane(self._clock, sent, size if sent else 0)
-        self._lanes: dict[Mode, Lane] = {
+        self._lanes: dict[Mode, AnyLane] = {
             "thread": self._threads, "process": self._processes, "async": AsyncLane(self._clock),
         }  # fmt: skip
         self._active = _Active()
@@ -124,14 +122,14 @@ class AnytimeRunner:
         Parameters
         ----------
         raw : object
-            What the extractors take.
+            The argument of the extractors.
         deadline : float, optional
-            Seconds from now. If it has passed already, the answer is that of the known groups. In cooperative mode, the
-            default, the answer waits for the function that is running.
+            Seconds from now; 0: predict from the known groups. In cooperative mode, the default, the answer waits for
+            the function that is running.
         budget : float, optional
-            Groups are started as long as their cost, added to what is spent, stays within it.
+            A group is started only if the cost of all started groups stays within it.
         known : mapping group -> values, optional
-            Values that are already there. They are free, pay no shared costs, and other groups may require them.
+            Values that are known already. They are free, pay no shared costs, and satisfy requirements.
         """
         *_, answer = self._drive(self._request([raw], True, deadline, budget, known), stream=False)
         return answer
@@ -141,16 +139,16 @@ class AnytimeRunner:
     ) -> Iterator[Answer]:
         """Yield an answer before the first group and after each; the last one says why the run stopped.
 
-        Parameters as in :meth:`predict`. The time goes on between the answers.
+        Parameters as in :meth:`predict`. The clock runs on between the answers.
         """
         return self._drive(self._request([raw], True, deadline, budget, known), stream=True)
 
     async def apredict(
         self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> Answer:
-        """Do what :meth:`predict` does without blocking the event loop, on which async extractors run.
+        """Do what :meth:`predict` does without blocking the event loop; async extractors run on it.
 
-        Extractors in cooperative mode do block it: give plain functions mode ``"thread"`` or ``"process"``.
+        Extractors in cooperative mode block the loop: set mode ``"thread"`` or ``"process"`` for plain functions.
         """
         request = self._request([raw], True, deadline, budget, known)
         return [answer async for answer in self._drive_async(request, stream=False)][-1]
@@ -174,16 +172,16 @@ class AnytimeRunner:
     ) -> Answer:
         """Compute each group for all inputs, in order, until the deadline, and predict, one entry or row per input.
 
-        An input that lacks a group is answered from those it has.
+        An input that lacks a group is predicted from its other groups.
 
         Parameters
         ----------
         raws : sequence of objects
             Extractors with ``batch=True`` get all of them at once, others one after the other.
         deadline, budget, known
-            As in :meth:`predict`: the deadline is for the whole batch, the budget per input; one known row per input.
+            As in :meth:`predict`: one deadline for the whole batch, a budget per input, one known row per input.
         path : bool
-            Whether the answer also holds the predictions after every group.
+            Whether to return the predictions after every group, too.
         """
         request = self._request(check_raws(raws), False, deadline, budget, known)
         *_, answer = self._drive(request, stream=False, path=path)
@@ -213,14 +211,14 @@ class AnytimeRunner:
         return self._processes.ids
 
     def interrupt(self) -> None:
-        """Stop all runs at once: each returns what it has. May be called from any thread.
+        """Make all runs return what they have at once; may be called from any thread.
 
-        A function in cooperative mode is waited for: nothing can stop it.
+        In cooperative mode a run first waits for its function.
         """
         self._active.interrupt()
 
     def start(self) -> Self:
-        """Start the processes and wait until they are ready, so that the first request need not wait."""
+        """Start the processes and wait until they are ready; otherwise the first request waits."""
         self._check_open()
         self._processes.open()
         return self
@@ -252,7 +250,7 @@ class AnytimeRunner:
         request = Request(self._setup, self._lanes, raws, single, seconds, cost)
         if known is not None:
             check_mapping("known", known, "values", self._setup.model.groups.names)
-            for j, step in enumerate(self._setup.steps):  # the sequence may have ended before a group
+            for j, step in enumerate(self._setup.steps):  # the sequence may lack a group
                 if step.name in known:
                     request.know(j, step.known(known[step.name], None if single else len(raws)))
         return request
@@ -270,7 +268,7 @@ class AnytimeRunner:
         yield request.answer(path)
 
     async def _drive_async(self, request: Request, stream: bool) -> AsyncGenerator[Answer, None]:
-        """Run a request, waiting on the event loop of the caller, on which async extractors run, too."""
+        """Run a request, waiting on the event loop of the caller; async extractors run on it."""
         loop = asyncio.get_running_loop()
         mailbox: asyncio.Queue[Call | None] = asyncio.Queue()
         box = ref(mailbox)  # a function that hangs must not keep the waiting task alive
@@ -293,8 +291,8 @@ class AnytimeRunner:
 class _Active:
     """The requests that are running.
 
-    They are not kept alive here: a request of an event loop that was dropped ends when Python collects it. That may
-    happen in any thread, in the middle of anything, so there is no lock: every change is one operation on a set.
+    The references are weak: a request whose event loop was dropped ends when Python collects it. That may happen in any
+    thread, in the middle of anything, so there is no lock: every change is one operation on a set.
     """
 
     def __init__(self) -> None:
@@ -310,7 +308,7 @@ class _Active:
 
     @contextmanager
     def holding(self, request: Request, loop: asyncio.AbstractEventLoop | None = None) -> Iterator[None]:
-        """Count a request among those that run, and release it at the end; ``loop`` drives it, or this thread."""
+        """Count a request as running, and release it at the end; ``loop`` drives it, None: this thread."""
         self.release_lost()
         request.loop = loop
         if loop is not None:
@@ -325,14 +323,14 @@ class _Active:
             request.abandon_all()
 
     def interrupt(self) -> None:
-        """Make every request stop and answer."""
+        """Make every request stop and predict."""
         self.release_lost()
         for request in self:
             request.interrupted = True
             request.send(None)
 
     def release_lost(self) -> None:
-        """Release the requests whose event loop was closed while they waited: nothing will drive them again."""
+        """Release the requests whose event loop was closed while they waited."""
         closed = [known for known in list(self._loops) if (loop := known()) is not None and loop.is_closed()]
         if not closed:
             return

@@ -1,4 +1,4 @@
-"""Scores: the models of sets of groups, and the values that have arrived, for one input or for many.
+"""Scores: the model of a set of groups, and predictions from the values that have arrived, for one input or for many.
 
 A set of groups is an integer with bit j set for the group at step j of the sequence: prefixes are 2^j − 1.
 """
@@ -7,25 +7,28 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from threading import Lock, Thread
 
 import numpy as np
 
 from budgetline.arrays import Array, Float, Positions
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.staged import Respond
+from budgetline.model.prefixes import PrefixModels, PrefixTable
+from budgetline.model.staged import SCORE, Respond
 from budgetline.runtime.clock import Clock, Estimate
 from budgetline.threads import in_threads, one_blas_thread
 
 CACHE_BYTES = 1 << 26
-"""Models of sets that are no prefix are kept up to this size; the least recently used are dropped first."""
+"""Models of sets other than prefixes are cached up to this size; the least recently used are dropped first."""
 QUICK = 1000
 """Up to this number of coefficients, a new runner measures at once how long a solution takes; above it, in a thread."""
 PATH_ROWS = 1024
-"""How many rows are gathered for one product of all stages: few enough to stay in the processor's cache."""
+"""RowIndex that are gathered for one product of all stages: few enough to stay in the processor's cache."""
+
+RowIndex = slice | Positions
 
 
 def leading(groups: int) -> int:
@@ -45,12 +48,14 @@ class SubsetModel:
     intercept: Float
 
 
-Rows = slice | Positions
 Choose = Callable[[int], SubsetModel]
 
 
+# -- models of sets ------------------------------------------------------------------------------------------------
+
+
 class SubsetModels:
-    """Models by set of groups: every prefix at hand, other sets solved when needed and kept.
+    """Models by set of groups: every prefix is ready, other sets are solved when needed and cached.
 
     ``columns`` are the columns of X of every group in the sequence, in the order in which its values come.
     """
@@ -73,19 +78,19 @@ class SubsetModels:
         self._thread: Thread | None = None
         self._solving = Estimate()
         if staged.n_stages > 1:
-            example = self._stages[-1].groups - 1  # all but the first group: how long does one take?
+            example = self._stages[-1].groups - 1  # all but the first group: how long does a solution take?
             if n_coef <= QUICK:
                 self.solve(example)
             else:
                 self._solving = Estimate(math.inf)
                 self.solve_in_thread(example)
 
-    def features(self, n: int | None) -> OneRow | ManyRows:
-        """Return what takes the values of n inputs; None: of a single one."""
+    def arrived(self, n: int | None) -> OneRow | ManyRows:
+        """Return an empty store for the values of n inputs; None: of a single one."""
         return OneRow(self.ends, self._model) if n is None else ManyRows(self.ends, n, self._model)
 
-    def at_hand(self, groups: int) -> SubsetModel | None:
-        """Return the model of a set if that takes no time."""
+    def ready(self, groups: int) -> SubsetModel | None:
+        """Return the model of a set unless it must be solved first."""
         stage = leading(groups)
         if groups.bit_length() == stage:
             return self._stages[stage]
@@ -96,12 +101,12 @@ class SubsetModels:
         return model
 
     def seconds(self, groups: int) -> float:
-        """Return how long it may take to have the model of a set: 0 if it is at hand."""
-        return 0.0 if self.at_hand(groups) is not None else self._solving.seconds
+        """Return how long the model of a set may take: 0 if it is ready."""
+        return 0.0 if self.ready(groups) is not None else self._solving.seconds
 
     def solve(self, groups: int) -> SubsetModel:
         """Return the model of a set, solved if need be."""
-        model = self.at_hand(groups)
+        model = self.ready(groups)
         if model is not None:
             return model
         start = self._clock.now()
@@ -117,7 +122,7 @@ class SubsetModels:
         return model
 
     def solve_in_thread(self, groups: int) -> None:
-        """Solve for a set in a thread, for the next run that needs it; one at a time, others are not queued."""
+        """Solve for a set in a thread, for the next run that needs it; while one is solved, others are not queued."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self.solve, args=(groups,), name="budgetline-solve", daemon=True)
@@ -129,16 +134,48 @@ class SubsetModels:
             self._thread.join()
 
 
+class PrefixSets:
+    """The same for estimators of any kind: a set of groups is predicted by its longest prefix, which is ready."""
+
+    def __init__(self, model: PrefixModels) -> None:
+        self._model = model
+        self._none = np.empty((0, 0))
+        self.has_probabilities = model.classes is not None and hasattr(model.fitted[-1], "predict_proba")
+
+    def arrived(self, n: int | None) -> PrefixRows:
+        """Return an empty store for the values of n inputs; None: of a single one."""
+        return PrefixRows(self._model, n or 1)
+
+    def ready(self, groups: int) -> SubsetModel:
+        """Return the longest prefix inside a set that has an estimator."""
+        return SubsetModel((1 << self._model.end_at(leading(groups))) - 1, self._none, self._none)
+
+    solve = ready
+
+    def seconds(self, groups: int) -> float:
+        """Return 0: every prefix is ready."""
+        return 0.0
+
+    def solve_in_thread(self, groups: int) -> None:
+        """Do nothing: there is nothing to solve."""
+
+    def close(self) -> None:
+        """Do nothing: there is no thread."""
+
+
+# -- values that have arrived --------------------------------------------------------------------------------------
+
+
 class OneRow:
-    """The values for one input, side by side in sequence order; zero where nothing has arrived."""
+    """The values of one input, side by side in sequence order; zero where nothing has arrived."""
 
     def __init__(self, ends: list[int], model: AnytimeModel) -> None:
         self._ends, self._model = ends, model
         self._x = np.zeros((1, ends[-1]))
-        self.lacking: dict[int, list[int]] = {}  # none: a group that has arrived is there for the only row
+        self.lacking: dict[int, list[int]] = {}  # stays empty: the only row has every group that has arrived
 
     def put(self, position: int, values: Float, lacking: list[int]) -> None:
-        """Take the values (1, width) of the group at this step."""
+        """Store the values (1, width) of the group at this step."""
         self._x[:, self._ends[position] : self._ends[position + 1]] = values
 
     def values(self, position: int) -> Float:
@@ -150,31 +187,53 @@ class OneRow:
         model = choose(groups)
         return self._x[:, : model.coef.shape[1]] @ model.coef.T + model.intercept
 
-    def answers(self, groups: int, choose: Choose, path: bool) -> tuple[Respond, None]:
-        """Return the results of methods; one input has no path."""
+    def predictions(self, groups: int, choose: Choose, path: bool) -> tuple[Respond, None]:
+        """Return a function of the method's name; one input has no path."""
         return partial(self._model.respond, self.scores(groups, choose)), None
 
 
-class ManyRows:
-    """The tables for many inputs as they arrived, not copied, and which rows lack which group."""
+class _Tables:
+    """The tables of n inputs as they arrived, not copied, and which rows lack which group."""
 
-    def __init__(self, ends: list[int], n: int, model: AnytimeModel) -> None:
-        self._ends, self._n, self._model = ends, n, model
-        self._tables: dict[int, Float] = {}
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._tables: dict[int, Array] = {}
         self.lacking: dict[int, list[int]] = {}
 
-    def put(self, position: int, values: Float, lacking: list[int]) -> None:
-        """Take the table (n, width) of the group at this step; the rows ``lacking`` do not have it."""
+    def put(self, position: int, values: Array, lacking: list[int]) -> None:
+        """Store the table (n, width) of the group at this step; the rows ``lacking`` do not have it."""
         self._tables[position] = values
         if lacking:
             self.lacking[position] = lacking
 
-    def values(self, position: int) -> Float:
+    def values(self, position: int) -> Array:
         """Return the table (n, width) of the group at this step."""
         return self._tables[position]
 
+    def _patterns(self, groups: int) -> Iterator[tuple[int, RowIndex]]:
+        """Yield subsets of the groups, and the rows that have exactly these."""
+        incomplete = [j for j in self.lacking if groups >> j & 1]
+        if not incomplete:
+            yield groups, slice(None)
+            return
+        lacks = np.zeros((self._n, len(incomplete)), dtype=bool)
+        for k, j in enumerate(incomplete):
+            lacks[self.lacking[j], k] = True
+        patterns, which = np.unique(lacks, axis=0, return_inverse=True)
+        for k, pattern in enumerate(patterns):
+            without = sum(1 << j for j, absent in zip(incomplete, pattern, strict=True) if absent)
+            yield groups & ~without, np.flatnonzero(which.ravel() == k)
+
+
+class ManyRows(_Tables):
+    """Predicts each row from the groups that it has, with an AnytimeModel."""
+
+    def __init__(self, ends: list[int], n: int, model: AnytimeModel) -> None:
+        super().__init__(n)
+        self._ends, self._model = ends, model
+
     def scores(self, groups: int, choose: Choose) -> Float:
-        """Return the scores (n, P); each row is scored from the groups that it has."""
+        """Return the scores (n, P)."""
         found = np.empty((self._n, choose(0).intercept.size))
         for own, rows in self._patterns(groups):
             model, part = choose(own), found[rows]
@@ -184,15 +243,15 @@ class ManyRows:
             found[rows] = part
         return found
 
-    def answers(self, groups: int, choose: Choose, path: bool) -> tuple[Respond, Array | None]:
-        """Return the results of methods and, with ``path``, the predictions after 0, 1, … groups."""
+    def predictions(self, groups: int, choose: Choose, path: bool) -> tuple[Respond, Array | None]:
+        """Return a function of the method's name and, with ``path``, the predictions after 0, 1, … groups."""
         if not path:
             return partial(self._model.respond, self.scores(groups, choose)), None
-        every = self.path(groups, choose)
+        every = self._path(groups, choose)
         values = self._model.respond(every.reshape(-1, every.shape[-1]), "predict")
         return partial(self._model.respond, every[-1]), values.reshape(*every.shape[:2], *values.shape[1:])
 
-    def path(self, groups: int, choose: Choose) -> Float:
+    def _path(self, groups: int, choose: Choose) -> Float:
         """Return the scores (1 + stages, n, P) from the first 0, 1, … groups of the sequence that each row has."""
         K, P = len(self._ends), choose(0).intercept.size
         found = np.empty((K, self._n, P))
@@ -204,7 +263,7 @@ class ManyRows:
             self._multiply(own, rows, coef, np.stack([model.intercept for model in models]), found)
         return found
 
-    def _multiply(self, groups: int, rows: Rows, coef: Float, intercept: Float, out: Float) -> None:
+    def _multiply(self, groups: int, rows: RowIndex, coef: Float, intercept: Float, out: Float) -> None:
         """Write X·coef' + intercept of all stages into the rows of ``out``, a few of them at a time."""
         n = self._n if isinstance(rows, slice) else rows.size
         steps = [j for j in self._tables if groups >> j & 1]
@@ -222,20 +281,39 @@ class ManyRows:
 
         in_threads(work, [slice(a, min(a + PATH_ROWS, n)) for a in range(0, n, PATH_ROWS)])
 
-    def _patterns(self, groups: int) -> Iterator[tuple[int, Rows]]:
-        return patterns_of(self.lacking, self._n, groups)
 
+class PrefixRows(_Tables):
+    """Predicts each row from the longest prefix that it has, with the estimator of that prefix."""
 
-def patterns_of(lacking: Mapping[int, Sequence[int]], n: int, groups: int) -> Iterator[tuple[int, Rows]]:
-    """Yield sets of groups and the rows, of n, that have exactly these; some rows lack some groups."""
-    incomplete = [j for j in lacking if groups >> j & 1]
-    if not incomplete:
-        yield groups, slice(None)
-        return
-    lacks = np.zeros((n, len(incomplete)), dtype=bool)
-    for k, j in enumerate(incomplete):
-        lacks[lacking[j], k] = True
-    patterns, which = np.unique(lacks, axis=0, return_inverse=True)
-    for k, pattern in enumerate(patterns):
-        without = sum(1 << j for j, absent in zip(incomplete, pattern, strict=True) if absent)
-        yield groups & ~without, np.flatnonzero(which.ravel() == k)
+    def __init__(self, model: PrefixModels, n: int) -> None:
+        super().__init__(n)
+        self._model = model
+
+    def scores(self, groups: int, choose: Choose) -> Float:
+        """Return the scores (n, P)."""
+        return self._result(groups, SCORE)
+
+    def predictions(self, groups: int, choose: Choose, path: bool) -> tuple[Respond, Array | None]:
+        """Return a function of the method's name and, with ``path``, the predictions after 0, 1, … groups."""
+        stages = range(self._model.n_stages + 1) if path else ()
+        along = [self._result(groups & ((1 << stage) - 1), "predict") for stage in stages]
+        return cache(partial(self._result, groups)), np.stack(along) if along else None
+
+    def _result(self, groups: int, method: str) -> Array:
+        parts = []
+        for own, rows in self._patterns(groups):
+            stage = leading(own)
+            parts.append((rows, self._model.respond(stage, self._table(stage, rows), method)))
+        found = np.empty((self._n, *parts[0][1].shape[1:]), dtype=parts[0][1].dtype)
+        for rows, part in parts:
+            found[rows] = part
+        return found
+
+    def _table(self, stage: int, rows: RowIndex) -> PrefixTable:
+        """Return the values of the first groups as a table of all known columns."""
+        model = self._model
+        entries = np.full((self._n, model.layout.n_features), None, dtype=object)
+        for step, g in enumerate(model.sequence.order[: model.end_at(stage)].tolist()):
+            entries[:, model.layout.columns[g]] = self._tables[step]
+        values = entries[rows] if model.empty is not None else entries[rows].astype(np.float64)
+        return PrefixTable(values, np.arange(model.layout.n_features), model.layout.names, model.empty)

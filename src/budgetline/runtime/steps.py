@@ -1,4 +1,4 @@
-"""Steps: the groups of a sequence with their prices and extractors; and checks of what a runner is given."""
+"""Steps: the groups of a sequence with their costs and extractors; and checks of the arguments of a runner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.encoding.table import Pair
-from budgetline.encoding.unknown import Watch
 from budgetline.inputs import check_number
 from budgetline.messages import did_you_mean, shown, some
 from budgetline.model.anytime import AnytimeModel, as_staged
@@ -19,15 +18,12 @@ from budgetline.model.prefixes import PrefixModels
 from budgetline.model.staged import Staged
 from budgetline.runtime.answer import Fault
 from budgetline.runtime.extractors import Extractor, Extractors, Mode, Result, as_extractor, check_mode, checked
-from budgetline.runtime.values import ColumnReader, KeptReader, RawReader, Reader
+from budgetline.runtime.values import EncodingReader, NumberReader, ObjectReader, Reader
 
 
 @dataclass(frozen=True)
 class Derived:
-    """What follows from the values of other steps: the products of a pair of columns.
-
-    ``steps`` are those of both columns, ``places`` where the columns are among the values of these steps.
-    """
+    """How to compute a pair of columns: from the values of two ``steps``, in which the columns are at ``places``."""
 
     pair: Pair
     steps: tuple[int, int]
@@ -39,29 +35,29 @@ class Derived:
 
 
 @dataclass(frozen=True)
-class Step:
+class GroupStep:
     """One group of the sequence."""
 
     name: str
     cost: float
-    """Its own cost, without shared ones."""
+    """Without shared costs."""
     reader: Reader
     extractor: Extractor | None
-    """None: the group is used only if it is known."""
+    """None: the group is used only if the caller knows it."""
     mode: Mode
     seconds: float
-    """The time that a call takes; 0 if unknown."""
+    """How long a call takes; 0 if unknown."""
     shared: tuple[tuple[int, float], ...]
-    """Numbers and amounts of the costs that it shares with other groups; the first group that is started pays."""
+    """Numbers and amounts of its shared costs; the first group that is started pays."""
     requires: tuple[int, ...]
-    """Earlier steps that must have been answered before this one is started."""
+    """Earlier steps that must have arrived before this one starts."""
     derived: Derived | None = None
-    """How the values follow from those of other steps, so that nothing is computed."""
+    """For a pair of columns: it needs no extractor."""
     follows: bool = False
-    """Whether it is of use only after all steps before it, as where prefixes alone have a model."""
+    """Whether it is useless unless all earlier steps have arrived, because only prefixes have a model."""
 
     def known(self, values: object, n: int | None) -> Float:
-        """Return values that the user knows, for n inputs (None: for a single one), or raise an error."""
+        """Return the values that the caller knows for n inputs (None: for a single one), checked."""
         if self.derived is not None:
             raise ValueError(f"group {shown(self.name)} follows from others: it cannot be known by itself")
         read = checked(self.reader, values, n)
@@ -70,12 +66,12 @@ class Step:
             read = Fault(first.kind, first.message, np.array(sorted(read.faults), dtype=np.intp))
         if isinstance(read, Fault):
             raise ValueError(f"known values of group {shown(self.name)}: {read}")
-        return read.values.copy()  # a stream reads them later, when the caller may have changed them
+        return read.values.copy()  # the caller may change them while a stream runs
 
 
 def steps_of(
     model: Staged, extractors: Extractors, mode: Mode, seconds: Mapping[str, float] | None
-) -> tuple[Step, ...]:
+) -> tuple[GroupStep, ...]:
     """Return the groups of the sequence with their extractors, checked."""
     check_mode(mode)
     prices, order = model.groups.prices, model.sequence.order.tolist()
@@ -86,11 +82,13 @@ def steps_of(
     for g, name in zip(order, model.sequence.groups, strict=True):
         derived = _derived(model, g)
         if derived is None and name not in extractors:
-            raise ValueError(f"no extractor for group {shown(name)}; give None if it is used only when it is known")
+            raise ValueError(
+                f"no extractor for group {shown(name)}; pass None if the group is used only when it is known"
+            )
         if derived is not None and name in extractors:
             raise ValueError(f"group {shown(name)} follows from others: it takes no extractor")
         extractor = None if derived is not None else as_extractor(name, extractors[name], mode)
-        step = Step(
+        step = GroupStep(
             name,
             float(prices.own[g]),
             _reader(model, g),
@@ -110,19 +108,19 @@ def _reader(model: Staged, g: int) -> Reader:
     """Return what reads the values of a group."""
     if isinstance(model, PrefixModels):
         columns, by_name = model.layout.columns[g], model.layout.names is not None
-        return KeptReader(columns, model.layout.labels(columns), by_name, (), Watch({}), model.kinds(g))
+        return ObjectReader(columns, model.layout.labels(columns), by_name, model.kinds(g))
     assert isinstance(model, AnytimeModel)
     own, names = model.layout.columns[g], model.layout.names
     if model.encoding is None:
-        return ColumnReader(own, None if names is None else tuple(str(names[d]) for d in own))
+        return NumberReader(own, () if names is None else tuple(str(names[d]) for d in own), names is not None)
     raw = model.encoding.source.position[g].tolist()  # none for a pair, whose values are derived
     called, encoders = model.encoding.names, model.encoding.encoders
     by_name = model.source.names is not None
-    return RawReader(own, tuple(called[k] for k in raw), by_name, tuple(encoders[k] for k in raw), model.watch())
+    return EncodingReader(own, tuple(called[k] for k in raw), by_name, tuple(encoders[k] for k in raw), model.watch())
 
 
 def _derived(model: Staged, g: int) -> Derived | None:
-    """Return how the values of a group follow from those of others, None if it has columns of its own."""
+    """Return how to compute a pair; None if the group has columns of its own."""
     if not isinstance(model, AnytimeModel) or model.encoding is None or model.source.columns[g].size:
         return None
     encoding, order = model.encoding, model.sequence.order.tolist()
@@ -138,7 +136,7 @@ def _derived(model: Staged, g: int) -> Derived | None:
 
 
 def check_model(fitted: object) -> Staged:
-    """Return the model of a fitted estimator; a pipeline is refused, because extractors return what comes after it."""
+    """Return the model of a fitted estimator; a pipeline is refused: extractors return the columns after it."""
     if hasattr(fitted, "steps") or hasattr(fitted, "best_estimator_"):
         raise TypeError(
             f"a fitted estimator of budgetline is needed, got {type(fitted).__name__}; "

@@ -1,4 +1,4 @@
-"""Reading what extractors return: numbers, tables, and values by column name."""
+"""Readers: they turn what an extractor returns (numbers, tables, values by column name) into the columns of a group."""
 
 from __future__ import annotations
 
@@ -18,41 +18,86 @@ from budgetline.inputs import column_names, is_missing, number_of
 from budgetline.messages import shown
 from budgetline.runtime.answer import Fault
 
-BARE = frozenset({np.ndarray, list, tuple, float})
-"""Types of values that come without names."""
-Columns = list[list[object]]
-"""The entries of raw columns."""
-SINGLE = frozenset({str, bool, int, type(None), np.float64, np.int64, np.bool_})
-"""Further types of raw values without names, which are common."""
+SINGLE = frozenset({str, bool, int, float, type(None), np.float64, np.int64, np.bool_})
+"""Common types of one value."""
+UNNAMED = SINGLE | {np.ndarray, list, tuple}
+"""Common types of values without column names; a look at the type saves time."""
 
 
 @dataclass(frozen=True)
-class ColumnReader:
-    """Reads returned values as the columns of one group: their positions in X, and their names if it has any."""
+class Reader:
+    """Reads returned values as the columns of one group.
+
+    Attributes
+    ----------
+    positions : int array of shape (width,)
+        The columns of the design matrix.
+    names : tuple of str
+        The columns that an extractor returns; without ``by_name`` what errors call them.
+    by_name : bool
+        Whether the model knows columns by name.
+    """
 
     positions: Positions
-    names: tuple[str, ...] | None
+    names: tuple[str, ...]
+    by_name: bool
 
     @property
     def width(self) -> int:
-        """Number of columns."""
+        """Number of columns of the design matrix."""
         return self.positions.size
 
+    def read(self, value: object, n: int | None) -> Array | Fault:
+        """Return the values of n inputs (None: of a single one) as an array of shape (n, width), not yet checked."""
+        raise NotImplementedError
+
+    def faults(self, values: Array) -> dict[int, Fault]:
+        """Return a fault for every row of values that cannot be used."""
+        if _all_finite(values):
+            return {}
+        found = {}
+        for i in np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
+            d = int(np.argmin(np.isfinite(values[i])))
+            found[i] = Fault("not finite", f"column {self.label(d)} holds {values[i, d]}")
+        return found
+
+    def label(self, d: int) -> str:
+        """Return what errors call column ``d`` of the group."""
+        return shown(self.names[d])
+
+    def _keys(self, value: Any, n: int | None) -> tuple[Sequence[str] | None, int | None]:
+        """Return the names in a mapping, a Series or a frame (None: it has none), and n: 1 if a frame is one input."""
+        if type(value) in UNNAMED:
+            return None, n
+        if not isinstance(value, Mapping) and (names := column_names(value)) is not None:
+            return names, n or 1
+        keys = list(value.keys()) if callable(getattr(value, "keys", None)) else []
+        named = isinstance(value, Mapping) or (keys and all(isinstance(key, str) for key in keys))
+        return keys if named else None, n
+
+    def _unknown(self, keys: Sequence[str]) -> Fault | None:
+        """Return why values with these names cannot be read."""
+        if not self.by_name:
+            return Fault("type", "values by name, but the model was fitted without column names")
+        missing = [name for name in self.names if name not in keys]
+        return Fault("shape", f"no value for column {shown(missing[0])}") if missing else None
+
+
+class NumberReader(Reader):
+    """Reads numbers for a model without encoding."""
+
     def read(self, value: object, n: int | None) -> Float | Fault:
-        """Return the values of n inputs (None: of a single one) as an array of shape (n, width), finite or not."""
-        if type(value) not in BARE:
-            frame = None if isinstance(value, Mapping) else column_names(value)
-            names = _keys(value) if frame is None else frame
-            if names is not None:
-                # a frame is a table, also for a single input
-                value = self._by_name(value, names, 1 if frame is not None and n is None else n)
-                if isinstance(value, Fault):
-                    return value
+        """Return numbers of shape (n, width), finite or not."""
+        keys, n = self._keys(value, n)
+        if keys is not None:
+            value = self._unknown(keys) or self._in_order(value, n)
+            if isinstance(value, Fault):
+                return value
         return self._table(value, n or 1)
 
     def label(self, d: int) -> str:
-        """Return what errors call the column ``d`` of the group."""
-        return str(d) if self.names is None else shown(self.names[d])
+        """Return what errors call column ``d`` of the group."""
+        return shown(self.names[d]) if self.by_name else str(d)
 
     def _table(self, value: object, n: int) -> Float | Fault:
         array = _numbers(value)
@@ -66,12 +111,8 @@ class ColumnReader:
         with np.errstate(over="ignore"):  # a number that is too large becomes infinite, which is a fault
             return array.reshape(shape).astype(np.float64, copy=False)
 
-    def _by_name(self, value: Any, found: Sequence[str], n: int | None) -> list[object] | Array | Fault:
+    def _in_order(self, value: Any, n: int | None) -> list[object] | Array | Fault:
         """Return the entries of a mapping or frame in the order of the columns; columns of n numbers as a table."""
-        if self.names is None:
-            return Fault("type", "values by name, but the model was fitted without column names")
-        if missing := [name for name in self.names if name not in found]:
-            return Fault("shape", f"no value for column {shown(missing[0])}")
         if n is None:
             return [value[name] for name in self.names]
         columns = []
@@ -85,81 +126,27 @@ class ColumnReader:
         return np.stack(columns, axis=1)
 
 
-@dataclass(frozen=True)
-class RawReader:
-    """Reads returned values as the raw columns of one group, and encodes them.
+class RawReader(Reader):
+    """Reads raw values, column by column."""
 
-    Attributes
-    ----------
-    positions : int array of shape (width,)
-        The design columns of the group.
-    names : tuple of str
-        What errors call the raw columns.
-    by_name : bool
-        Whether raw columns have names.
-    encoders : tuple of Encoder
-        One per raw column.
-    watch : Watch
-        Counts unknown categories over all inputs.
-    """
-
-    positions: Positions
-    names: tuple[str, ...]
-    by_name: bool
-    encoders: tuple[Encoder, ...]
-    watch: Watch
-
-    @property
-    def width(self) -> int:
-        """Number of design columns."""
-        return self.positions.size
-
-    def read(self, value: object, n: int | None) -> Float | Fault:
-        """Return the design columns (n, width) of n inputs (None: of a single one); a missing value is a value."""
-        if type(value) in SINGLE and n is None and len(self.names) == 1:
-            columns: Columns | Fault = [[value]]
-        else:
-            columns = self._columns(value, n)
-        if isinstance(columns, Fault):
-            return columns
-        try:
-            raw = [object_column(entries, name) for entries, name in zip(columns, self.names, strict=True)]
-            blocks = [encoder.encode(column) for encoder, column in zip(self.encoders, raw, strict=True)]
-            for name, encoder, column in zip(self.names, self.encoders, raw, strict=True):
-                self.watch.note(name, encoder, column)
-            self.watch.warn()
-        except ValueError as error:
-            return Fault("type", str(error))
-        return np.hstack(blocks) if len(blocks) > 1 else blocks[0]
-
-    def label(self, d: int) -> str:
-        """Return what errors call the raw column of the design column ``d`` of the group."""
-        ends = np.cumsum([encoder.width for encoder in self.encoders])
-        return shown(self.names[int(np.searchsorted(ends, d, side="right"))])
-
-    def _columns(self, value: object, n: int | None) -> Columns | Fault:
+    def _entries(self, value: Any, n: int | None) -> list[list[object]] | Fault:
         """Return the entries of every raw column."""
-        bare = type(value) in BARE | SINGLE
-        frame = None if bare or isinstance(value, Mapping) else column_names(value)
-        keys = frame if frame is not None or bare else _keys(value)
+        if n is None and len(self.names) == 1 and type(value) in SINGLE:
+            return [[value]]
+        keys, n = self._keys(value, n)
         if keys is None:
             return self._side_by_side(value, n)
-        return self._by_name(value, keys, 1 if frame is not None and n is None else n)
-
-    def _by_name(self, value: Any, found: Sequence[str], n: int | None) -> Columns | Fault:
-        if not self.by_name:
-            return Fault("type", "values by name, but the model was fitted without column names")
-        if missing := [name for name in self.names if name not in found]:
-            return Fault("shape", f"no value for column {shown(missing[0])}")
+        if (fault := self._unknown(keys)) is not None:
+            return fault
         columns = [[value[name]] if n is None else list(value[name]) for name in self.names]
         if wrong := [len(entries) for entries in columns if len(entries) != (n or 1)]:
             return Fault("shape", f"expected {n or 1} values, got {wrong[0]}")
         return columns
 
-    def _side_by_side(self, value: object, n: int | None) -> Columns | Fault:
+    def _side_by_side(self, value: object, n: int | None) -> list[list[object]] | Fault:
         """Return the columns of a value, a list of values, or a table."""
         k = len(self.names)
-        entries: Any = _entries(value)
+        entries: Any = _listed(value)
         if n is None and not isinstance(entries, list):
             entries = [entries]
         if not isinstance(entries, list):
@@ -173,21 +160,42 @@ class RawReader:
 
 
 @dataclass(frozen=True)
-class KeptReader(RawReader):
-    """Reads returned values as the raw columns of one group, and keeps them as they are.
+class EncodingReader(RawReader):
+    """Reads raw values and encodes them, one encoder per raw column; ``watch`` counts unknown categories."""
 
-    Attributes
-    ----------
-    kinds : tuple of (bool, bool)
-        Which columns hold numbers, and in which a missing value is a value.
-    """
+    encoders: tuple[Encoder, ...]
+    watch: Watch
+
+    def read(self, value: object, n: int | None) -> Float | Fault:
+        """Return the design columns (n, width); a missing value is a value."""
+        columns = self._entries(value, n)
+        if isinstance(columns, Fault):
+            return columns
+        try:
+            raw = [object_column(entries, name) for entries, name in zip(columns, self.names, strict=True)]
+            blocks = [encoder.encode(column) for encoder, column in zip(self.encoders, raw, strict=True)]
+            for name, encoder, column in zip(self.names, self.encoders, raw, strict=True):
+                self.watch.note(name, encoder, column)
+            self.watch.warn()
+        except ValueError as error:
+            return Fault("type", str(error))
+        return np.hstack(blocks) if len(blocks) > 1 else blocks[0]
+
+    def label(self, d: int) -> str:
+        """Return what errors call the raw column of design column ``d`` of the group."""
+        ends = np.cumsum([encoder.width for encoder in self.encoders])
+        return shown(self.names[int(np.searchsorted(ends, d, side="right"))])
+
+
+@dataclass(frozen=True)
+class ObjectReader(RawReader):
+    """Reads raw values as they are; ``kinds``: which columns hold numbers, and which may have missing values."""
 
     kinds: tuple[tuple[bool, bool], ...]
 
     def read(self, value: object, n: int | None) -> Array | Fault:
-        """Return the entries (n, width) of n inputs (None: of a single one), as objects."""
-        single = type(value) in SINGLE and n is None and len(self.names) == 1
-        columns = [[value]] if single else self._columns(value, n)
+        """Return the entries (n, width) as objects, None where a value is missing."""
+        columns = self._entries(value, n)
         if isinstance(columns, Fault):
             return columns
         found = np.empty((n or 1, self.width), dtype=object)
@@ -198,15 +206,25 @@ class KeptReader(RawReader):
                     return Fault("type", f"column {self.label(d)} holds {shown(entry, 40)}, not a finite number")
         return found
 
-    def label(self, d: int) -> str:
-        """Return what errors call the column ``d`` of the group."""
-        return shown(self.names[d])
+    def faults(self, values: Array) -> dict[int, Fault]:
+        """Return a fault for every row that lacks a value which may not be missing."""
+        needed = ~np.array([may_miss for _, may_miss in self.kinds])
+        gaps = np.array([[entry is None for entry in row] for row in values.tolist()]) & needed
+        return {
+            i: Fault("not finite", f"column {self.label(int(np.argmax(gaps[i])))} is missing")
+            for i in np.flatnonzero(gaps.any(axis=1)).tolist()
+        }
 
 
-Reader = ColumnReader | RawReader
+def _all_finite(values: Float) -> bool:
+    if len(values) > 1:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(values.sum()):  # faster than a look at each value
+                return True
+    return bool(np.isfinite(values).all())
 
 
-def _entries(value: object) -> object:
+def _listed(value: object) -> object:
     """Return arrays and series as lists, masked entries as None."""
     if isinstance(value, np.ma.MaskedArray):
         return np.ma.filled(value.astype(object), None).tolist()
@@ -240,15 +258,6 @@ def _unmasked(value: object) -> object:
         if any(issubclass(kind, np.ma.MaskedArray | list | tuple | deque) for kind in kinds):
             return [_unmasked(entry) for entry in value]
     return value
-
-
-def _keys(value: object) -> Sequence[str] | None:
-    """Return the names in a mapping (or a Series with names), None for anything else."""
-    if isinstance(value, Mapping):
-        return list(value)
-    method = getattr(value, "keys", None)
-    keys = list(method()) if callable(method) else []
-    return keys if keys and all(isinstance(key, str) for key in keys) else None
 
 
 def _described(value: object, array: Array) -> str:

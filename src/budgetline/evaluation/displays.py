@@ -1,4 +1,4 @@
-"""BudgetCurveDisplay: curves of quality against cost, in the style of scikit-learn's displays."""
+"""Plots with matplotlib, in the style of scikit-learn's displays: budget curves and effects."""
 
 from __future__ import annotations
 
@@ -9,26 +9,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from budgetline.arrays import Float
 from budgetline.budgets import Interpolation, check_interpolation
 from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import label_of
+from budgetline.evaluation.pictures import DOWN, UP, Axis
 from budgetline.messages import shown
 
 Artist = Any
-"""What matplotlib draws: axes, lines, collections."""
+"""An object of matplotlib: axes, lines, collections."""
 BOUND_LABEL = "bound: no set of groups can be above"
 SOME_SETS = "bound on sets "
-"""The label of a bound that is about some sets of groups only begins with this."""
+"""Labels of bounds on some sets of groups only start with this."""
 FAR_ABOVE = 10.0
-"""Explained shares end at 1, so a region that ends this far above a bound reaches the top of any axes."""
+"""Explained shares end at 1: a region that ends this far above a bound reaches the top of any axes."""
+ACROSS = 3
+"""Most axes side by side in a new figure of effects."""
+MOST_TICKS = 8
+"""Most labels along each side of a heat map."""
 
 
 class BudgetCurveDisplay:
     """Plot of what each budget buys. Needs matplotlib: ``pip install 'budgetline[plot]'``.
 
-    Make one with :meth:`from_estimator` or :meth:`from_predictions`, or from curves, and call :meth:`plot` to draw it
-    (again), perhaps on the axes of another display.
+    Make one with :meth:`from_estimator` or :meth:`from_predictions`, or from curves, and call :meth:`plot` to draw it,
+    possibly on the axes of another display.
 
     Parameters
     ----------
@@ -119,17 +125,16 @@ class BudgetCurveDisplay:
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Default: new ones. Give those of another display to draw into them.
+            Default: new ones. Pass the axes of another display to draw into them.
         stop : float, or mapping label -> float, optional
             Costs at which to draw a vertical line, such as :func:`stopping_cost`.
         log_cost : bool
-            A logarithmic axis of costs, linear between 0 and the smallest cost.
+            Whether the axis of costs is logarithmic; it is linear between 0 and the smallest cost.
         interpolation : {"step", "linear"}
             What a budget between two points buys.
         bound : BudgetCurve, optional
-            Drawn as steps, with the region above it shaded: ``certificate.curve()``. It is about the training data and
-            "explained" alone, with the ridge penalty; curves of other data, or with interpolation "linear", may cross
-            it. The label of a bound on some sets only says which sets.
+            Drawn as steps, with the region above it shaded: ``certificate.curve()``. It bounds "explained" on the
+            training data, with the ridge penalty; curves of other data, or with interpolation "linear", may cross it.
         **line
             Passed on to matplotlib's ``plot``.
         """
@@ -152,7 +157,7 @@ class BudgetCurveDisplay:
         if log_cost:
             positive = [curve.costs[curve.costs > 0].min(initial=np.inf) for curve in self.curves.values()]
             ax.set_xscale("symlog", linthresh=min(positive) if np.isfinite(min(positive)) else 1.0)
-        ax.set_xlim(left=0, auto=None)  # longer curves may still be drawn into these axes
+        ax.set_xlim(left=0, auto=None)  # longer curves may be drawn into these axes later
         ax.set(xlabel="cost", ylabel=label_of(next(iter(self.curves.values())).metric).text)
         if ax.get_legend_handles_labels()[1]:
             ax.legend()
@@ -161,7 +166,7 @@ class BudgetCurveDisplay:
     def _draw(
         self, name: str, curve: BudgetCurve, end: float, interpolation: Interpolation, line: dict[str, Any]
     ) -> None:
-        """Draw one curve, and its last value up to the cost at which the longest one ends."""
+        """Draw one curve, and extend it at its last value to the cost ``end``."""
         costs, values = np.append(curve.costs, end), np.append(curve.values, curve.values[-1])
         label = f"{name} (heuristic)" if "heuristic" in curve.label and "heuristic" not in name else name
         style = {"drawstyle": "steps-post" if interpolation == "step" else "default", "label": label or None, **line}
@@ -173,7 +178,7 @@ class BudgetCurveDisplay:
             self.bands_.append(self.ax_.fill_between(costs, values - errors, values + errors, step=step, **shade))
 
     def _checked_bound(self, bound: object) -> BudgetCurve:
-        """Return a bound if it is one on what the curves show."""
+        """Return a bound if it is about the metric of the curves."""
         if not isinstance(bound, BudgetCurve):
             raise TypeError(f"bound must be a BudgetCurve, such as certificate.curve(), not {type(bound).__name__}")
         for metric in (bound.metric, *(curve.metric for curve in self.curves.values())):
@@ -182,7 +187,7 @@ class BudgetCurveDisplay:
         return bound
 
     def _draw_bound(self, bound: BudgetCurve, end: float) -> None:
-        """Draw a bound, and shade what no set of groups can reach."""
+        """Draw a bound, and shade the region that no set of groups can reach."""
         costs, values = np.append(bound.costs, end), np.append(bound.values, bound.values[-1])
         label = f"{bound.label}: none of them can be above" if bound.label.startswith(SOME_SETS) else BOUND_LABEL
         if not all("training" in name for name in self.curves):
@@ -193,11 +198,81 @@ class BudgetCurveDisplay:
         corners = np.vstack([steps, [[end, values[-1] + FAR_ABOVE], [0.0, values[-1] + FAR_ABOVE]]])
         shade = {"facecolor": "0.45", "alpha": 0.12, "linewidth": 0}
         self.beyond_ = import_module("matplotlib.collections").PolyCollection([corners], **shade)
-        self.ax_.add_collection(self.beyond_, autolim=False)  # it must not move the axes
+        self.ax_.add_collection(self.beyond_, autolim=False)  # it must not change the limits of the axes
+
+
+class EffectsDisplay:
+    """Plot of effects, made by :meth:`Effects.plot`.
+
+    Parameters
+    ----------
+    parts : sequence of (caption, axes of the effect, values)
+
+    Attributes
+    ----------
+    axes_ : list of matplotlib axes, one per part
+    figure_ : matplotlib figure
+    """
+
+    def __init__(self, parts: Sequence[tuple[str, tuple[Axis, ...], Float]]) -> None:
+        self.parts = parts
+
+    def plot(self, ax: Artist = None) -> EffectsDisplay:
+        """Draw every part into its own axes, and return the display."""
+        n = len(self.parts)
+        if not n:
+            raise ValueError("there are no effects to plot: no group is bought at this stage")
+        if ax is None:
+            rows, across = -(-n // ACROSS), min(n, ACROSS)
+            size = (4.2 * across, 3.0 * rows)
+            figure, ax = pyplot().subplots(rows, across, figsize=size, layout="constrained", squeeze=False)
+            for unused in ax.flat[n:]:
+                figure.delaxes(unused)
+            ax = ax.flat[:n]
+        self.axes_ = list(np.ravel(ax))
+        if len(self.axes_) != n:
+            raise ValueError(f"{n} effects need {n} axes, got {len(self.axes_)}")
+        self.figure_ = self.axes_[0].figure
+        for each, (caption, axes, values) in zip(self.axes_, self.parts, strict=True):
+            _draw_effect(each, axes, values)
+            each.set_title(caption, fontsize="medium", loc="left", parse_math=False)
+        return self
+
+
+def _draw_effect(ax: Artist, axes: tuple[Axis, ...], values: Float) -> None:
+    """Draw a heat map of a pair, a curve, or bars."""
+    if len(axes) == 2:
+        most = float(np.abs(values).max()) or 1.0
+        cells = ax.imshow(values.T, aspect="auto", origin="lower", cmap="RdBu", vmin=-most, vmax=most)
+        ax.figure.colorbar(cells, ax=ax, label="effect")
+        for axis, side in zip(axes, (ax.xaxis, ax.yaxis), strict=True):
+            places = np.unique(np.linspace(0, len(axis) - 1, min(len(axis), MOST_TICKS)).round().astype(int)).tolist()
+            side.set_ticks(places, [axis.short_labels[k] for k in places], parse_math=False)
+            side.set_label_text(axis.column, parse_math=False)
+            side.set_tick_params(rotation=30 if side is ax.xaxis else 0)
+        return
+    (axis,) = axes
+    ax.set_ylabel("effect") if axis.numbers else ax.set_xlabel("effect")
+    if not axis.numbers:
+        colours = [UP if value >= 0 else DOWN for value in values]
+        ax.barh(range(len(axis)), values, color=colours)
+        ax.set_yticks(range(len(axis)), axis.short_labels, parse_math=False)
+        ax.invert_yaxis()
+        ax.axvline(0, color="0.7", linewidth=1)
+        return
+    n, m = len(axis.numbers), len(axis.spikes)
+    ax.axhline(0, color="0.7", linewidth=1)
+    ax.plot(axis.numbers, values[:n], color=UP)
+    ax.plot(axis.rug, np.zeros(len(axis.rug)), "|", color="0.4", transform=ax.get_xaxis_transform())
+    if m:
+        ax.plot(axis.spikes, values[n : n + m], "o", color=UP)
+    for label, value in zip(axis.levels, values[n + m :], strict=True):
+        ax.axhline(value, color=DOWN, linestyle=":", label=label)
+        ax.legend()
 
 
 def pyplot() -> Artist:
-    """Return matplotlib's pyplot, which is imported when something is drawn."""
+    """Import and return matplotlib's pyplot."""
     try:
         return import_module("matplotlib.pyplot")
     except ImportError as error:
