@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -45,7 +44,7 @@ pytestmark = pytest.mark.quick_cases(2)
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
 COSTS = {"a": 1.0, "b": 0.5, "c": 4.0, "d": 3.0}
 EVIL = "</script><script>alert(1)</script>"
-NASTY = [EVIL, "<!--<script>", "a\u2028b\u2029c", 'it\'s "q" & <b>|`*_[x](y)#\n$title']
+NASTY = [EVIL, "<!--<script>{{ 7 * 7 }}", "a\u2028b\u2029c{% raw %}", 'it\'s "q" & <b>|`*_[x](y)#\n$title']
 
 
 def regression_data(seed=0, n=120):
@@ -527,15 +526,15 @@ def test_every_free_group_has_its_own_held_out_value(regression, free):
     np.testing.assert_allclose([value for value, _ in training.expected], truth, rtol=1e-9, atol=1e-12)
 
 
-def test_reports_of_earlier_versions_have_one_value_for_all_free_groups(regression):
+def test_curves_may_have_one_value_for_all_free_groups(regression):
     _, X, y = regression
     model = AnytimeRegressor(GROUPS, {**COSTS, "a": 0.0, "b": 0.0}).fit(X, y)
     summary = make_report(model, X, y, cv=3, baselines=False, plan_seconds=0)
     training, judged = summary.curves
     kept = [k for k, cost in enumerate(judged.costs) if cost or k in (0, 2)]
-    of_old = {name: tuple(getattr(judged, name)[k] for k in kept) for name in ("costs", "values", "errors")}
-    old = replace(judged, **of_old)
-    earlier = replace(summary, curves=(training, old))
+    fewer = {name: tuple(getattr(judged, name)[k] for k in kept) for name in ("costs", "values", "errors")}
+    joined = replace(judged, **fewer)
+    earlier = replace(summary, curves=(training, joined))
     assert earlier.expected[0] == summary.expected[0]
     assert earlier.expected[1] == earlier.expected[2] == summary.expected[2]
     assert earlier.expected[3:] == summary.expected[3:]
@@ -607,17 +606,6 @@ def test_round_trips(heart_report, regression):
         hash(summary)
 
 
-def test_reports_of_the_version_before_are_read():
-    text = (Path(__file__).parent / "report_schema_1.json").read_text(encoding="utf-8")
-    old = Report.from_json(text)
-    record = json.loads(text)
-    record["measure"]["folds_made"] = ""  # was not known then
-    record |= {"effects": [], "effects_in_all": 0, "plans": None, "probabilities": None}
-    assert old.to_dict() == record
-    assert old.headline == "It takes all 4.5 dollars to get most of the held-out improvement."
-    assert page_of(old).rows == markdown_rows(old.to_markdown())
-
-
 def spoil(content, path, value):
     *parents, last = path
     for key in parents:
@@ -660,7 +648,7 @@ def spoil(content, path, value):
         (["probabilities", "stages", 1, "stage"], 0, "probabilities.stages must start at 0, and ascend"),
         (["probabilities", "stages"], [], "probabilities.stages must start at 0, and ascend"),
         (["probabilities", "stages", 1, "first"], [1.0], r"probabilities.stages\[1\] must have counts of 110 bins"),
-        (["task", "classes"], ["a"], "probabilities: there are none without folds and two classes"),
+        (["task", "classes"], ["a"], "probabilities must be null unless there are folds and two classes"),
         (["comparison", "methods"], [], r"comparison\.methods must not be empty"),
         (["comparison", "budgets"], [], r"comparison\.budgets must have 4 entries, got 0"),
         (["comparison", "methods", 1, "values"], [1.0], r"comparison\.methods\[1\]\.values must have 4 entries, got 1"),
@@ -1081,10 +1069,8 @@ def test_a_certificate_of_another_model_is_refused(regression, certified):
         make_report(model, certificate=certified[0].to_dict())
 
 
-def test_reports_without_a_certificate_can_still_be_read(heart_report, certified):
-    content = heart_report.to_dict()
-    assert content.pop("certificate") is None
-    assert Report.from_dict(content) == heart_report
+def test_certificates_are_read_again(heart_report, certified):
+    assert heart_report.certificate is None
     assert "How close" not in heart_report.to_markdown() + heart_report.to_html()
     summary = certified[1]
     assert Report.from_json(summary.to_json()) == summary

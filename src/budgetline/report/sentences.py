@@ -6,7 +6,7 @@ import numpy as np
 
 from budgetline.budgets import affordable
 from budgetline.evaluation import BudgetCurve, stopping_cost
-from budgetline.report.content import CertifiedShares, Content, Curve
+from budgetline.report.content import CertifiedShares, Content, ReportCurve
 from budgetline.report.formatting import amount, at_least, change, count, listed, number, with_error
 
 ENOUGH = 0.8
@@ -221,7 +221,7 @@ def _notes_on_bounds(content: Content) -> list[str]:
     return [*notes, *found.notes]
 
 
-def _above(curve: Curve, bound: Curve) -> float:
+def _above(curve: ReportCurve, bound: ReportCurve) -> float:
     """Return the largest excess of a curve over a bound; 0 if there is none."""
     holding = np.maximum(np.searchsorted(bound.costs, curve.costs, side="left") - 1, 0)  # up to the next cost
     excess = np.array(curve.values, dtype=np.float64) - np.array(bound.values, dtype=np.float64)[holding]
