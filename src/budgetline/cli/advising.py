@@ -16,6 +16,7 @@ from budgetline.groups.parsing import places_of, positions_of
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality.next_groups import next_groups
 from budgetline.persistence.model_file import load_linear
+from budgetline.report.builders import next_record
 from budgetline.report.formatting import amount
 
 
@@ -74,8 +75,7 @@ def next_(
     )
     if ranking.unknown:
         printer.say(f"not ranked, because the sequence ended before them: {in_line(ranking.unknown)}")
-    about = {"model": str(model), "available": ranking.available, "cost": cost}
-    printer.document({**about, "next": ranking.to_dict(), "not_ranked": ranking.unknown})
+    printer.document({"model": str(model), **next_record(found, ranking)})
 
 
 def _columns_of(model: AnytimeModel, at_hand: list[str]) -> Positions:

@@ -14,6 +14,7 @@ from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.optimality import Plan
 from budgetline.persistence import save
 from budgetline.persistence.model_file import load_linear
+from budgetline.report.builders import plan_explained, plan_record
 from budgetline.report.formatting import amount, at_least, share
 
 HEADER = ("budget", "cost", "explained, training data", "share of the optimum", "groups, in order")
@@ -81,7 +82,7 @@ def plan(
         with writing(output):
             save(plans[0], output)
         printer.note(f"wrote {output}: a model of this plan")
-    records = [_record(*each) for each in zip(budget, plans, strict=True)]
+    records = [{"budget": each, **plan_record(plan)} for each, plan in zip(budget, plans, strict=True)]
     written = {} if output is None else {"written": str(output)}
     printer.document({"model": str(model), "loss": found.model_.family.loss, "plans": records, **written})
 
@@ -103,7 +104,8 @@ def _print(budgets: list[float], plans: tuple[Plan, ...], printer: Printer) -> N
 def _explained(plan: Plan) -> str:
     """Return what a plan explains, in words."""
     estimated = plan.ratio is None and not plan.refitted
-    return f"about {share(plan.explained)}" if estimated else share(plan.explained)
+    explained = share(plan_explained(plan))
+    return f"about {explained}" if estimated else explained
 
 
 def _share(plan: Plan) -> str:
@@ -111,18 +113,3 @@ def _share(plan: Plan) -> str:
     if plan.ratio is None:
         return "not known"
     return "optimal" if plan.optimal else f"≥ {at_least(plan.ratio)}"
-
-
-def _record(budget: float, plan: Plan) -> dict[str, object]:
-    """Return what a plan says, as plain values."""
-    return {
-        "budget": budget,
-        "groups": plan.groups,
-        "cost": plan.cost,
-        "explained": plan.explained,
-        "value": plan.value,
-        "bound": plan.bound,
-        "ratio": plan.ratio,
-        "optimal": plan.optimal,
-        "refitted": plan.refitted,
-    }

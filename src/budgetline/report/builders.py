@@ -179,7 +179,7 @@ def setting_texts(model: Staged, given: str) -> tuple[content.SettingText, ...]:
     """Return settings for a report, what was chosen, and what was given if it is not the estimator itself."""
     found = given_settings(model)
     if isinstance(model, AnytimeModel) and (chosen := how_chosen(model)):
-        found["chosen"] = chosen
+        found["what was chosen"] = chosen
     if given != model.estimator:
         found["given as"] = given
     return tuple(content.SettingText(name, cut(text, LONGEST_IN_REPORT)) for name, text in found.items())
@@ -190,12 +190,12 @@ def how_chosen(model: AnytimeModel) -> str:
     if "alpha_" not in model.learned:
         return ""
     if "cv_scores_" not in model.learned:
-        return f"alpha {model.alpha:g}, from the data"
+        return f"alpha {model.alpha:g} was chosen from the data"
     found = [f"alpha {model.alpha:g}", f"correction {model.learned.get('correction_'):g}"]
     if model.settings.get("interactions") is not None:
         pairs = 0 if model.encoding is None else len(model.encoding.pairs)
         found.append(f"{pairs or 'no'} pair{'' if pairs == 1 else 's'} of columns")
-    return f"{', '.join(found)}, by cross-validation"
+    return f"chosen by cross-validation: {', '.join(found)}"
 
 
 def target_amounts(model: Staged, y: object, weight: object) -> tuple[Amount, ...]:
@@ -228,11 +228,15 @@ def prefix_record(report: Content, budget: float) -> Record:
     return {"groups": report.prefix(stage), "cost": report.training_curve.costs[stage], "value": value, "error": error}
 
 
+def plan_explained(plan: Plan) -> float:
+    """Return the share of the training loss that a plan removes, as :func:`order_columns` counts it."""
+    return float(training_curve(plan.model_).values[-1])
+
+
 def plan_record(plan: Plan) -> Record:
     """Return a plan, and what is proven of it, as numbers and in words.
 
-    ``explained`` counts as that of a sequence does, so a plan of its first groups explains the same. The value and the
-    bound, which are compared with each other, subtract the ridge penalty and the correction.
+    The value and its bound subtract the ridge penalty and the correction; ``explained`` does not.
     """
     if plan.optimal:
         proof, meaning = "proven best", "No other groups within this budget explain the known rows better."
@@ -245,7 +249,7 @@ def plan_record(plan: Plan) -> Record:
     return {
         "groups": plan.groups,
         "cost": plan.cost,
-        "explained": float(training_curve(plan.model_).values[-1]),
+        "explained": plan_explained(plan),
         "value": plan.value,
         "bound": plan.bound,
         "ratio": plan.ratio,
