@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple, TextIO
 
 import numpy as np
 from typer import Option
@@ -170,25 +170,15 @@ def predict(
         raise Refused("give at most one of --plan, --budget, --stage and --available")
     if plan is not None:
         found = _planned(fitted, plan, printer)
-    by_row = available == ["auto"] and "auto" not in found.groups.names
-    wanted = None if by_row or not available else options.names_of(available, found.groups.names)
-    with refusing():
-        chosen = found.stages.choose(budget, stage, wanted)
-        last = found.stages.last_stage(budget, stage, wanted)
-    names = [name for name in found.sequence.groups[:last] if wanted is None or name in wanted]
-    cost = found.groups.cost_of(names)
-    used, most = ("groups used where they are available", "at most ") if by_row else ("groups used", "")
-    printer.note(f"{used}: {listed(names) or 'none'}; cost {most}{amount(cost)} of {amount(total)}")
+    chosen = _choose(found, budget, stage, available)
+    cost = found.groups.cost_of(chosen.names)
+    used, most = ("groups used where they are available", "at most ") if chosen.by_row else ("groups used", "")
+    printer.note(f"{used}: {listed(chosen.names) or 'none'}; cost {most}{amount(cost)} of {amount(total)}")
     header = _header(found, proba)
     kept = _kept(files, keep, header)
-    groups = (
-        {"stage": last, "available": "auto"}
-        if by_row and names
-        else {"budget": budget, "stage": stage, "available": wanted}
-    )
-    scores = _scores(found, chosen, groups, files, printer)
+    scores = _scores(found, chosen, files, printer)
     blocks = (found.respond(block, "predict_proba" if proba else "predict") for block in scores)
-    record = {"model": str(model), "groups": names, "cost": cost, "columns": header}
+    record = {"model": str(model), "groups": chosen.names, "cost": cost, "columns": header}
     if output is not None:
         rows = _write_file(output, _tables(header, blocks, files, kept))
         printer.note(f"wrote {output}: {rows:,} rows")
@@ -230,29 +220,46 @@ def _planned(fitted: MakesPlans, budget: float, printer: Printer) -> AnytimeMode
     return found.model_
 
 
-def _scores(
-    model: AnytimeModel, chosen: LinearModel, groups: Mapping[str, Any], files: Files, printer: Printer
-) -> Iterator[Float]:
-    """Yield scores (m, P), chunk by chunk; ``groups`` are the keywords of :meth:`AnytimeModel.scores`.
+class ChosenGroups(NamedTuple):
+    """The groups to predict from; ``by_row``: those of them that each row has. ``linear`` is the model of all."""
 
-    Only the columns of the model that was chosen are read. Where each row has groups of its own, columns may be absent.
-    """
-    by_row = groups.get("available") == "auto"
-    needed = model.labels_of(groups["stage"]) if by_row and files.named else ()
+    names: list[str]
+    linear: LinearModel
+    by_row: bool
+
+
+def _choose(model: AnytimeModel, budget: float | None, stage: int | None, available: list[str] | None) -> ChosenGroups:
+    """Return the groups that the options ask for."""
+    by_row = available == ["auto"] and "auto" not in model.groups.names
+    wanted = None if by_row or not available else options.names_of(available, model.groups.names)
+    with refusing():
+        linear = model.stages.choose(budget, stage, wanted)
+        last = model.stages.last_stage(budget, stage, wanted)
+    names = [name for name in model.sequence.groups[:last] if wanted is None or name in wanted]
+    return ChosenGroups(names, linear, by_row)
+
+
+def _scores(model: AnytimeModel, chosen: ChosenGroups, files: Files, printer: Printer) -> Iterator[Float]:
+    """Yield scores (m, P), chunk by chunk. Only columns of the groups are read; with ``by_row`` they may be absent."""
+    names, linear, by_row = chosen
+    needed = model.labels_of(len(names)) if by_row and files.named else ()
     with refusing(files.place):
         absent, text = absent_columns(model.columns, needed, files.numeric if needed else ())
     if text:
         printer.warn(f"{files.place}: {text}")
-    source, watch = files.source_for(model, (), chosen.columns, absent=absent), model.watch()
-    names = source.feature_names
-    gaps = [name for name in needed if name not in (names or ())]
+    source, watch = files.source_for(model, (), linear.columns, absent=absent), model.watch()
+    columns = source.feature_names
+    gaps = [name for name in needed if name not in (columns or ())]
     for chunk in files.chunks(source, printer):
-        if not chosen.columns.size:
-            yield np.tile(chosen.intercept, (chunk.n_rows, 1))
+        if not linear.columns.size:
+            yield np.tile(linear.intercept, (chunk.n_rows, 1))
             continue
-        X = chunk.X if names is None or not isinstance(chunk.X, np.ndarray) else NamedArray(chunk.X, names)
+        X = chunk.X if columns is None or not isinstance(chunk.X, np.ndarray) else NamedArray(chunk.X, columns)
         with refusing(), chunk.located():
-            yield model.scores(with_gaps(X, gaps), **groups, watch=watch)
+            if by_row:
+                yield model.scores(with_gaps(X, gaps), stage=len(names), available="auto", watch=watch)
+            else:
+                yield model.scores(X, available=names, watch=watch)
     if unknown := watch.new():
         printer.warn(unknown)
 

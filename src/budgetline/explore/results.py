@@ -65,7 +65,7 @@ class Learned:
             model,
             self.training,
             self.mean,
-            title=state.title or f"{model.estimator} of {len(model.sequence)} groups",
+            title=state.title,
             unit=state.unit,
             rows=len(self.prepared.whole.y),
             folds_made=folds_in_words(make_folds(FOLDS, model.classes is not None)),

@@ -30,6 +30,7 @@ from budgetline.report.content import BOUND, CROSS_VALIDATED, TRAINING, Amount, 
 from budgetline.report.effect_records import caption_of, effect_records, picture_of
 from budgetline.report.formatting import at_least
 from budgetline.report.report import Report
+from budgetline.report.sections import COST_UNITS
 
 Record = dict[str, object]
 LOSSES = {"squared_error": "squared error", "log_loss": "log loss", "poisson": "Poisson deviance"}
@@ -51,15 +52,15 @@ def describe(
     training: BudgetCurve,
     judged: BudgetCurve | None = None,
     *,
-    title: str,
-    unit: str,
+    title: str = "",
+    unit: str = COST_UNITS,
     rows: int | None = None,
     folds_made: str = "",
 ) -> Report:
     """Return the report of the order and the curves of a model: ``training`` on its training rows, ``judged`` on folds.
 
     ``judged`` is the mean over folds of the same metric, which holds the curves of the folds, and ``folds_made`` says
-    how the folds were made.
+    how the folds were made. The title is by default the estimator and the number of groups.
     """
     groups, folds = model.groups, () if judged is None else judged.folds
     text, style = label_of(training.metric)
@@ -73,7 +74,7 @@ def describe(
     requires = ((name, required) for name, required in groups.requires.items() if name in bought)
     loss = LOSSES.get(model.family.loss, type(model.family).__name__)
     return Report(
-        title=title,
+        title=title or f"{model.estimator} of {len(model.sequence)} groups",
         version=version("budgetline"),
         date=date.today().isoformat(),
         unit=unit,

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from sklearn.utils.validation import _num_samples
 
@@ -32,24 +31,25 @@ from budgetline.report.effect_records import effect_records, with_rugs
 from budgetline.report.on_folds import PlansOnFolds, ProbabilitiesOnFolds, budgets_between
 from budgetline.report.other_orders import OWN, Orders, methods_of, other_orders
 from budgetline.report.report import Report
+from budgetline.report.sections import COST_UNITS
 
 SHARES = (0.1, 0.25, 0.5, 1.0)
 """Methods are compared at these shares of the total cost."""
 
 
 def make_report(
-    model: Any,
-    X: Any = None,
-    y: Any = None,
+    model: object,
+    X: object = None,
+    y: object = None,
     *,
-    metric: Any = None,
-    cv: Any = 5,
+    metric: object = None,
+    cv: object = 5,
     baselines: bool = True,
-    sample_weight: Any = None,
+    sample_weight: object = None,
     groups: object = None,
     random_state: int = 0,
     title: str | None = None,
-    unit: str = "cost units",
+    unit: str = COST_UNITS,
     progress: Progress = None,
     certificate: Certificate | None = None,
     plan_seconds: float = 5.0,
@@ -60,15 +60,15 @@ def make_report(
     ----------
     model : fitted estimator of this library, or a pipeline or search that ends in one
     X, y : the data that the model was fitted to, optional
-        With them, the report has cross-validated values and a comparison with other orders; every fold learns its own
-        order. Without them, it has the training curve only; :class:`StagedEstimators` need them.
+        With them, the report has cross-validated values and a comparison with other orders. Every fold learns its own
+        order. Without them, it has the training curve only. :class:`StagedEstimators` need them.
     metric : as in :func:`budget_curve`
         Default: "roc_auc" for two classes, "accuracy" for more, else "explained"; without data always "explained".
     cv : int, splitter or iterable
-        The rows of a number of folds are shuffled, classes in equal shares; for others give a splitter.
+        A number makes folds of shuffled rows, with equal shares of classes; for other folds pass a splitter.
     baselines, plan_seconds : bool, float
-        Whether to compare with other rules and baselines on the same folds, and how long to search in all for what
-        budgets buy that are known in advance (0: not at all).
+        Whether to compare with other rules and baselines on the same folds, and how many seconds to search, in all,
+        for sets of groups for known budgets (0: no search).
     sample_weight, groups, progress : as in :func:`cross_val_budget_curve`
     random_state : int
         Seed of the folds, and of the baseline that orders the groups at random.
@@ -90,23 +90,21 @@ def make_report(
     title = _title(found, y) if title is None else title
     check_arguments(model, rows, metric, (certificate, plan_seconds), title=title, unit=unit)
     if X is None:
-        report = _without_data(found, title, unit)
+        report = _without_data(found)
     else:
         orders = other_orders(found, random_state) if baselines else {}
         folds = make_folds(cv, found.classes is not None, random_state=random_state, grouped=groups is not None)
         with _kinds_of_warnings_once():
             report = _with_data(model, found, orders, rows, metric, folds, progress, plan_seconds)
-        report = replace(report, title=title, unit=unit)
+    proven = None if certificate is None else certified_shares(certificate, report.total_cost, report.measure.name)
+    return replace(_with_effects(report, model, found, X), title=title, unit=unit, certificate=proven)
+
+
+def _with_effects(report: Report, model: object, found: Staged, X: object) -> Report:
+    """Return a report with the effects of the columns, if the model is linear, and with its settings."""
     effects, in_all = effect_records(found) if isinstance(found, AnytimeModel) else ((), 0)
-    report = replace(
-        report,
-        settings=setting_texts(found, type(model).__name__),
-        effects=effects if X is None else with_rugs(effects, model, X),
-        effects_in_all=in_all,
-    )
-    if certificate is not None:
-        report = replace(report, certificate=certified_shares(certificate, report.total_cost, report.measure.name))
-    return report
+    effects = effects if X is None else with_rugs(effects, model, X)
+    return replace(report, effects=effects, effects_in_all=in_all, settings=setting_texts(found, type(model).__name__))
 
 
 def _title(model: Staged, y: object) -> str:
@@ -124,16 +122,23 @@ def _kinds_of_warnings_once() -> Iterator[None]:
         warn(text, category)
 
 
-def _without_data(model: Staged, title: str, unit: str) -> Report:
+def _without_data(model: Staged) -> Report:
     """Return the report of what the model itself knows."""
     moments = model.moments if isinstance(model, AnytimeModel) else None
     rows = None if moments is None else moments.n_samples
-    report = describe(model, training_curve(model), title=title, unit=unit, rows=rows)
+    report = describe(model, training_curve(model), rows=rows)
     return replace(report, data=replace(report.data, target=prior_amounts(model)))
 
 
 def _with_data(
-    model: Any, found: Staged, orders: Orders, rows: Samples, metric: Any, cv: Any, progress: Progress, seconds: float
+    model: object,
+    found: Staged,
+    orders: Orders,
+    rows: Samples,
+    metric: object,
+    cv: object,
+    progress: Progress,
+    seconds: float,
 ) -> Report:
     """Return the report with curves on the data, cross-validated, and other orders and plans on the same folds."""
     rows = Samples.given(rows.X, rows.y, rows.weight, None, rows.groups)
@@ -153,9 +158,7 @@ def _with_data(
     judged = compared(methods_of(model, orders), rows, metric, splits, progress, (1.0, OWN, (), "step"), watch)
     # 2. describe the model and what was found
     training = budget_curve(model, rows.X, rows.y, metric=metric, sample_weight=rows.weight)
-    whole = describe(
-        found, training, judged.curves[OWN], title="", unit="", rows=_num_samples(rows.X), folds_made=folds_in_words(cv)
-    )
+    whole = describe(found, training, judged.curves[OWN], rows=_num_samples(rows.X), folds_made=folds_in_words(cv))
     notes = {OWN: "as fitted; each fold learns its own order"} | {name: note for name, (note, _) in orders.items()}
     target = target_amounts(found, rows.y, rows.weight)
     return replace(

@@ -29,7 +29,7 @@ class Report(Content):
     title, version, date, unit : str
         ``version`` is that of the library, ``unit`` that of the costs.
     task : record with kind, estimator, loss, classes
-    data : record with rows, columns, groups, weighted, target
+    data : record with rows, columns, groups, pairs, weighted, target
     settings : tuple of records with name, value
     measure : record with name, label, style, greater_is_better, folds, folds_made
         The metric of the curves.

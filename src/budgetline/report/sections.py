@@ -10,6 +10,8 @@ from budgetline.report.formatting import MOST_LISTED, amount, at_least, change, 
 from budgetline.report.sentences import about_effects, about_plans, about_thresholds, best_stage, optimality
 from budgetline.report.thresholds import Probabilities
 
+COST_UNITS = "cost units"
+"""The unit of costs whose unit is not known."""
 SHOWN_THRESHOLDS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
@@ -36,9 +38,10 @@ class ReportTable:
 def facts(content: Content) -> list[tuple[str, str]]:
     """Return the figures at the top of a report."""
     data = content.data
-    rows = [] if data.rows is None else [("rows", f"{data.rows:,}")]
-    cost = (f"total cost in {content.unit}", amount(content.total_cost))
-    return [*rows, ("columns", f"{data.columns:,}"), ("groups", f"{data.groups:,}"), cost]
+    counts = {"rows": data.rows, "columns": data.columns, "groups": data.groups, "pairs of columns": data.pairs or None}
+    found = [(name, f"{n:,}") for name, n in counts.items() if n is not None]
+    unit = "" if content.unit == COST_UNITS else f" in {content.unit}"
+    return [*found, (f"total cost{unit}", amount(content.total_cost))]
 
 
 def tables(content: Content) -> dict[str, ReportTable]:
@@ -67,7 +70,7 @@ def _order(content: Content) -> ReportTable:
         added = None if stage.explained is None else stage.explained - before
         rows.append((*cells, change(added, "percent"), share(stage.explained), *agreement))
         before = stage.explained or 0.0
-    intro = "Groups in the order in which they are computed, and what each adds to what those before it explain."
+    intro = "The groups in the order in which they are computed, and what each explains in addition to those before it."
     return ReportTable(
         "The order", intro, (*header, "folds that agree") if folds else header, tuple(rows), frozenset({1})
     )
@@ -90,7 +93,7 @@ def _budgets(content: Content) -> ReportTable:
             following = (stage.group, amount(stage.cost), change(effect, style))
         rows.append((amount(cost), added, *expected, number(training.values[k], style), *following))
     names = (f"{label}, training", "next group", "its cost", f"its effect, {content.rows_judged}")
-    intro = f"What to expect at each stage, and what the next group costs (in {content.unit}) and changes."
+    intro = f"What to expect from each budget in {content.unit}, and what the next group costs and changes."
     left = frozenset({1, len(header) + 1})
     return ReportTable("What each budget buys", intro, (*header, *names), tuple(rows), left)
 
@@ -111,7 +114,7 @@ def _plans(content: Content, found: KnownBudgets) -> ReportTable:
 
 
 def _in_terms_of(groups: tuple[str, ...], prefix: tuple[str, ...]) -> str:
-    """Return the names of the groups; of many, how they differ from the first groups of the order."""
+    """Return the names of the groups; for many groups, how they differ from the first groups of the order."""
     if len(groups) <= MOST_LISTED:
         return ", ".join(groups) or "none"
     without = [name for name in prefix if name not in groups]
@@ -160,7 +163,7 @@ def _comparison(content: Content, found: ComparedMethods) -> ReportTable:
         timeliness = with_error(method.timeliness, method.timeliness_error, style)
         rows.append((method.name, timeliness, *values, method.note))
     intro = (
-        f"Held-out {content.measure.label} of this model and of other ways to order the same groups: the mean"
+        f"Held-out {content.measure.label} of this model, compared with other ways to order the same groups: the mean"
         " over all budgets (timeliness), and the values at shares of the total cost."
     )
     return ReportTable("Is the order worth it?", intro, header, tuple(rows), frozenset({0, len(header) - 1}))
