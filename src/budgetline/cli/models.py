@@ -33,10 +33,10 @@ from budgetline.persistence.model_file import load_linear
 from budgetline.report.builders import (
     certified_at,
     class_names,
-    given_settings,
     groups_with_columns,
     how_chosen,
     model_record,
+    setting_texts,
 )
 from budgetline.report.content import CertifiedShare
 from budgetline.report.formatting import amount, at_least, count, listed, share
@@ -79,7 +79,7 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     printer.say("\nExplained, against cost:\n")
     printer.curve(curve)
     printer.say()
-    printer.paragraph("Settings: " + ", ".join(f"{name} {text}" for name, text in given_settings(found).items()))
+    printer.paragraph("Settings: " + ", ".join(f"{each.name} {each.value}" for each in setting_texts(found)))
     if chosen := how_chosen(found):
         printer.say(chosen)
     printer.document({"model": str(model), **record, "budgets": bought_at(curve)})

@@ -5,14 +5,13 @@ All three take their figures from here, so what they say of one model agrees.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from importlib.metadata import version
 
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from budgetline.arrays import Float
 from budgetline.budgets import affordable
 from budgetline.evaluation import BudgetCurve, timeliness
 from budgetline.evaluation.budget_curves import training_curve
@@ -72,13 +71,14 @@ def describe(
         curves.append(curve_record(CROSS_VALIDATED, label, judged))
     bought = groups_with_columns(model)
     requires = ((name, required) for name, required in groups.requires.items() if name in bought)
+    task = "regression" if model.classes is None else "classification"
     loss = LOSSES.get(model.family.loss, type(model.family).__name__)
     return Report(
         title=title or f"{model.estimator} of {len(model.sequence)} groups",
         version=version("budgetline"),
         date=date.today().isoformat(),
         unit=unit,
-        task=content.TaskSummary(task_of(model), model.estimator, loss, class_names(model)),
+        task=content.TaskSummary(task, model.estimator, loss, class_names(model)),
         data=content.DataSummary(rows, model.source.n_features, len(bought), len(groups) - len(bought), False, ()),
         settings=(),
         measure=content.Measure(training.metric, text, style, bool(training.greater_is_better), len(folds), folds_made),
@@ -94,11 +94,6 @@ def describe(
         plans=None,
         probabilities=None,
     )
-
-
-def task_of(model: Staged) -> str:
-    """Return "regression" or "classification"."""
-    return "regression" if model.classes is None else "classification"
 
 
 def class_names(model: Staged) -> tuple[str, ...]:
@@ -117,13 +112,9 @@ def left_out(model: Staged) -> tuple[str, ...]:
     return tuple(name for name in groups_with_columns(model) if name not in model.sequence.groups)
 
 
-def order_columns(model: Staged, explained: BudgetCurve | None = None) -> dict[str, list[float]]:
-    """Return the sequence as columns. ``explained`` is the share of the training loss that is removed.
-
-    A sequence itself subtracts the ridge penalty from that, which curves do not.
-    """
-    curve = training_curve(model) if explained is None else explained
-    return {**model.sequence.to_dict(), "explained": curve.values[1:].tolist()}
+def order_columns(model: Staged, explained: BudgetCurve) -> dict[str, list[float]]:
+    """Return the sequence as columns, with what curves call explained: a sequence subtracts the ridge penalty."""
+    return {**model.sequence.to_dict(), "explained": explained.values[1:].tolist()}
 
 
 def _order_steps(model: Staged, explained: BudgetCurve, folds: Sequence[BudgetCurve]) -> tuple[content.OrderStep, ...]:
@@ -147,11 +138,10 @@ def model_record(model: AnytimeModel) -> Record:
     groups = model.groups
     return {
         "estimator": model.estimator,
-        "task": task_of(model),
-        **({} if model.classes is None else {"classes": model.classes}),
+        **({"task": "regression"} if model.classes is None else {"task": "classification", "classes": model.classes}),
         "columns": model.source.n_features,
         "column_names": model.source.names,
-        "sequence": order_columns(model),
+        "sequence": order_columns(model, training_curve(model)),
         "total_cost": float(model.sequence.costs.sum()),
         "shared": {name: {"cost": cost, "groups": members} for name, (cost, members) in groups.shared.items()},
         "requires": groups.requires,
@@ -170,20 +160,14 @@ def settings_of(model: Staged) -> dict[str, str | int | float | None]:
     }
 
 
-def given_settings(model: Staged) -> dict[str, str]:
-    """Return the settings that are not empty as text, numbers to six digits."""
+def setting_texts(model: Staged, given: str = "") -> tuple[content.SettingText, ...]:
+    """Return the settings that are not empty as text, and ``given``, if that is not the estimator itself."""
     found = {name: value for name, value in settings_of(model).items() if value not in (None, "()")}
-    return {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in found.items()}
-
-
-def setting_texts(model: Staged, given: str) -> tuple[content.SettingText, ...]:
-    """Return settings for a report, what was chosen, and what was given if it is not the estimator itself."""
-    found = given_settings(model)
-    if isinstance(model, AnytimeModel) and (chosen := how_chosen(model)):
-        found["what was chosen"] = chosen
-    if given != model.estimator:
-        found["given as"] = given
-    return tuple(content.SettingText(name, cut(text, LONGEST_IN_REPORT)) for name, text in found.items())
+    found |= {"given as": given} if given not in ("", model.estimator) else {}
+    texts = (f"{value:g}" if isinstance(value, float) else str(value) for value in found.values())
+    return tuple(
+        content.SettingText(name, cut(text, LONGEST_IN_REPORT)) for name, text in zip(found, texts, strict=True)
+    )
 
 
 def how_chosen(model: AnytimeModel) -> str:
@@ -199,24 +183,19 @@ def how_chosen(model: AnytimeModel) -> str:
     return f"chosen by cross-validation: {', '.join(found)}"
 
 
-def target_amounts(model: Staged, y: object, weight: object) -> tuple[Amount, ...]:
-    """Return the means of the targets, or the frequencies of the classes, over rows."""
-    n = _num_samples(y)
-    means = np.average(model.encode_target(y, n), axis=0, weights=check_weight(weight, n))
-    return _amounts(model, np.append(1 - means, means) if len(class_names(model)) == 2 else means)
-
-
-def prior_amounts(model: Staged) -> tuple[Amount, ...]:
-    """Return the same as the model without groups predicts them; weights of classes hide their frequencies."""
-    if model.settings.get("class_weight") is not None:
+def target_amounts(model: Staged, y: object = None, weight: object = None) -> tuple[Amount, ...]:
+    """Return the means of the targets, or the frequencies of the classes: of rows, or as the model predicts them."""
+    names = class_names(model)
+    if y is not None:
+        n = _num_samples(y)
+        means = np.average(model.encode_target(y, n), axis=0, weights=check_weight(weight, n))
+        means = np.append(1 - means, means) if len(names) == 2 else means
+    elif model.settings.get("class_weight") is not None:  # which hides the frequencies
         return ()
-    method = "predict" if model.classes is None else "predict_proba"
-    return _amounts(model, np.ravel(model.null_answer(method)))
-
-
-def _amounts(model: Staged, means: Float) -> tuple[Amount, ...]:
+    else:
+        means = np.ravel(model.null_answer("predict_proba" if names else "predict"))
     numbered = ("mean",) if means.size == 1 else tuple(f"{k} mean" for k in range(means.size))
-    return tuple(map(Amount, class_names(model) or numbered, map(known, means)))
+    return tuple(map(Amount, names or numbered, map(known, means)))
 
 
 # -- a budget ----------------------------------------------------------------------------------------------------
@@ -293,16 +272,6 @@ def method_record(
     spread = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.full(table.shape[1], np.nan)
     (mean, *values), (error, *errors) = (map(known, each.tolist()) for each in (table.mean(axis=0), spread))
     return content.ComparedMethod(name, note, mean, error, tuple(values), tuple(errors))
-
-
-def methods_record(
-    curves: Mapping[str, BudgetCurve], notes: Mapping[str, str], total: float, shares: Iterable[float]
-) -> content.ComparedMethods:
-    """Return :func:`method_record` of every method at shares of the total cost; the curves hold their folds."""
-    shares = tuple(shares)
-    budgets = tuple(share * total for share in shares)
-    methods = (method_record(name, notes[name], curve.folds, total, budgets) for name, curve in curves.items())
-    return content.ComparedMethods(shares, budgets, tuple(methods))
 
 
 def certified_at(certificate: Certificate, budgets: Iterable[float]) -> list[content.CertifiedShare]:

@@ -21,12 +21,13 @@ from budgetline.progress import Progress
 from budgetline.report.builders import (
     certified_shares,
     describe,
-    methods_record,
-    prior_amounts,
+    how_chosen,
+    method_record,
     setting_texts,
     target_amounts,
 )
 from budgetline.report.checks import check_arguments
+from budgetline.report.content import ComparedMethods, SettingText
 from budgetline.report.effect_records import effect_records, with_rugs
 from budgetline.report.on_folds import PlansOnFolds, ProbabilitiesOnFolds, budgets_between
 from budgetline.report.other_orders import OWN, Orders, methods_of, other_orders
@@ -67,8 +68,7 @@ def make_report(
     cv : int, splitter or iterable
         A number makes folds of shuffled rows, with equal shares of classes; for other folds pass a splitter.
     baselines, plan_seconds : bool, float
-        Whether to compare with other rules and baselines on the same folds, and how many seconds to search, in all,
-        for sets of groups for known budgets (0: no search).
+        Whether to compare with other orders on the same folds; seconds to search for sets for known budgets, or 0.
     sample_weight, groups, progress : as in :func:`cross_val_budget_curve`
     random_state : int
         Seed of the folds, and of the baseline that orders the groups at random.
@@ -104,7 +104,10 @@ def _with_effects(report: Report, model: object, found: Staged, X: object) -> Re
     """Return a report with the effects of the columns, if the model is linear, and with its settings."""
     effects, in_all = effect_records(found) if isinstance(found, AnytimeModel) else ((), 0)
     effects = effects if X is None else with_rugs(effects, model, X)
-    return replace(report, effects=effects, effects_in_all=in_all, settings=setting_texts(found, type(model).__name__))
+    settings = setting_texts(found, type(model).__name__)
+    if isinstance(found, AnytimeModel) and (chosen := how_chosen(found)):
+        settings = (*settings, SettingText("what was chosen", chosen))
+    return replace(report, effects=effects, effects_in_all=in_all, settings=settings)
 
 
 def _title(model: Staged, y: object) -> str:
@@ -127,7 +130,7 @@ def _without_data(model: Staged) -> Report:
     moments = model.moments if isinstance(model, AnytimeModel) else None
     rows = None if moments is None else moments.n_samples
     report = describe(model, training_curve(model), rows=rows)
-    return replace(report, data=replace(report.data, target=prior_amounts(model)))
+    return replace(report, data=replace(report.data, target=target_amounts(model)))
 
 
 def _with_data(
@@ -159,12 +162,14 @@ def _with_data(
     # 2. describe the model and what was found
     training = budget_curve(model, rows.X, rows.y, metric=metric, sample_weight=rows.weight)
     whole = describe(found, training, judged.curves[OWN], rows=_num_samples(rows.X), folds_made=folds_in_words(cv))
+    budgets = tuple(share * whole.total_cost for share in SHARES)
     notes = {OWN: "as fitted; each fold learns its own order"} | {name: note for name, (note, _) in orders.items()}
+    methods = (method_record(*each, judged.curves[each[0]].folds, whole.total_cost, budgets) for each in notes.items())
     target = target_amounts(found, rows.y, rows.weight)
     return replace(
         whole,
         data=replace(whole.data, weighted=rows.weight is not None, target=target),
-        comparison=methods_record(judged.curves, notes, whole.total_cost, SHARES) if orders else None,
+        comparison=ComparedMethods(SHARES, budgets, tuple(methods)) if orders else None,
         plans=plans.record(model) if plans.curves else None,
         probabilities=chances.record() if chances.tables else None,
     )
