@@ -107,13 +107,14 @@ def certify(
     with refusing():
         certificate = found.certificate(budget, time_limit=time_limit, progress=printer.progress)
     budgets = budget or [part * certificate.total_cost for part in SHOWN]
-    proven = [*certified_at(certificate, budgets), CertifiedShare(*map(float, certificate.timeliness()))]
+    proven = certified_at(certificate, budgets, certificate.total_cost)
+    mean = CertifiedShare(*map(float, certificate.timeliness()))
     printer.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
     trivial = certificate.loss != "squared_error"
     if trivial:
         printer.paragraph(f"{certificate.notes[0]} {TRIVIAL}")
         printer.say()
-    pairs = zip([*map(amount, budgets), "mean over budgets"], proven, strict=True)
+    pairs = zip([*map(amount, budgets), "mean over budgets"], [*proven, mean], strict=True)
     cells = ([label, share(each.achieved), share(each.bound), at_least(each.ratio)] for label, each in pairs)
     printer.table(["budget", "explained", "bound on any set", "certified share of the optimum"], cells)
     printer.say()
@@ -124,9 +125,9 @@ def certify(
     for note in () if trivial else certificate.notes:
         printer.paragraph(note)
     about = {"loss": certificate.loss, "alpha": certificate.alpha, "total_cost": certificate.total_cost}
-    *rows, mean = ({"explained": each.achieved, "bound": each.bound, "ratio": each.ratio} for each in proven)
+    *rows, last = ({"explained": each.achieved, "bound": each.bound, "ratio": each.ratio} for each in (*proven, mean))
     rows = [{"budget": each, **row} for each, row in zip(budgets, rows, strict=True)]
-    printer.document({"model": str(model), **about, "budgets": rows, "timeliness": mean, "notes": certificate.notes})
+    printer.document({"model": str(model), **about, "budgets": rows, "timeliness": last, "notes": certificate.notes})
 
 
 def predict(

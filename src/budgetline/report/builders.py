@@ -274,24 +274,21 @@ def method_record(
     return content.ComparedMethod(name, note, mean, error, tuple(values), tuple(errors))
 
 
-def certified_at(certificate: Certificate, budgets: Iterable[float]) -> list[content.CertifiedShare]:
+def certified_at(certificate: Certificate, budgets: Iterable[float], total: float) -> list[content.CertifiedBudget]:
     """Return what is certified at budgets, as shares of R(∅)."""
-    scale = certificate.null_value if certificate.null_value > 0 else 1.0
-    found = map(certificate.at, budgets)
-    return [content.CertifiedShare(float(F / scale), float(bound / scale), float(ratio)) for F, bound, ratio in found]
+    scale, found = certificate.null_value if certificate.null_value > 0 else 1.0, []
+    for budget in budgets:
+        achieved, bound, ratio = map(float, certificate.at(budget))
+        share = budget / total if total > 0 else 1.0
+        found.append(content.CertifiedBudget(achieved / scale, bound / scale, ratio, share, budget))
+    return found
 
 
-def certified_shares(certificate: Certificate, total: float, metric: str) -> content.CertifiedShares:
+def certified_order(certificate: Certificate, total: float, metric: str) -> content.CertifiedOrder:
     """Return what is certified up to a total cost, with the curve of the bound if it is on the metric."""
-    shares = SHOWN if total > 0 else (1.0,)
-    budgets = tuple(share * total for share in shares)
-    found = certified_at(certificate, budgets)
-    return content.CertifiedShares(
-        shares,
-        budgets,
-        tuple(each.achieved for each in found),
-        tuple(each.bound for each in found),
-        tuple(each.ratio for each in found),
+    budgets = [share * total for share in SHOWN] if total > 0 else [0.0]
+    return content.CertifiedOrder(
+        tuple(certified_at(certificate, budgets, total)),
         content.CertifiedShare(*map(float, certificate.timeliness(total))),
         certificate.notes,
         _bound(certificate, total) if metric == "explained" and certificate.proof.blocks else None,

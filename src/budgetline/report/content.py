@@ -166,45 +166,35 @@ class CertifiedShare:
 
 
 @dataclass(frozen=True)
-class CertifiedShares:
+class CertifiedBudget(CertifiedShare):
+    """What is certified at a budget, a share of the total cost."""
+
+    share: float
+    budget: float
+
+
+@dataclass(frozen=True)
+class CertifiedOrder:
     """How close the order is to optimal: F/R(∅) of the training data, with the ridge penalty.
 
-    ``budgets`` are shares of the total cost. ``timeliness`` averages over all budgets; its bound is for every order.
-    ``curve`` is the bound at every budget. It is None where the curves show another metric, or where the only bound is
-    that of all groups.
+    ``timeliness`` averages over all budgets; its bound is for every order. ``curve`` is the bound at every budget,
+    None where the curves show another metric, or where the only bound is that of all groups.
     """
 
-    shares: tuple[float, ...]
-    budgets: tuple[float, ...]
-    achieved: tuple[float, ...]
-    bounds: tuple[float, ...]
-    ratios: tuple[float, ...]
+    budgets: tuple[CertifiedBudget, ...]
     timeliness: CertifiedShare
     notes: tuple[str, ...]
     curve: ReportCurve | None
 
     def __post_init__(self) -> None:
-        if not self.shares:
-            raise ValueError("shares must not be empty")
-        for name in ("budgets", "achieved", "bounds", "ratios"):
-            _check_length(name, getattr(self, name), len(self.shares))
-        for k, figures in enumerate(zip(self.achieved, self.bounds, self.ratios, strict=True)):
-            try:
-                CertifiedShare(*figures)
-            except ValueError as error:
-                raise ValueError(f"ratios[{k}]: {error}") from error
+        if not self.budgets:
+            raise ValueError("budgets must not be empty")
         if self.curve is not None:
             values = [value for value in self.curve.values if value is not None]
             if self.curve.kind != BOUND or len(values) < len(self.curve.values) or self.curve.errors:
                 raise ValueError(f"curve must be of kind {shown(BOUND)}, with all values known and no errors")
             if values != sorted(values):
                 raise ValueError("curve: a bound must not decrease")
-
-    @property
-    def rows(self) -> tuple[tuple[float, float, CertifiedShare], ...]:
-        """Share, budget and figures at each budget."""
-        found = map(CertifiedShare, self.achieved, self.bounds, self.ratios)
-        return tuple(zip(self.shares, self.budgets, found, strict=True))
 
 
 @dataclass(frozen=True)
@@ -297,7 +287,7 @@ class Content:
     left_out: tuple[str, ...]
     curves: tuple[ReportCurve, ...]
     comparison: ComparedMethods | None
-    certificate: CertifiedShares | None
+    certificate: CertifiedOrder | None
     shared: tuple[SharedBy, ...]
     required: tuple[RequiredGroups, ...]
     effects: tuple[EffectRecord, ...]
@@ -322,11 +312,11 @@ class Content:
         if self.probabilities is not None and (len(self.task.classes) != 2 or not self.measure.folds):
             raise ValueError("probabilities must be null unless there are folds and two classes")
 
-    def _check_certificate(self, found: CertifiedShares) -> None:
+    def _check_certificate(self, found: CertifiedOrder) -> None:
         total = self.total_cost
-        for share, budget in zip(found.shares, found.budgets, strict=True):
-            if not 0 <= share <= 1 or abs(budget - share * total) > ROUNDING * total:
-                raise ValueError(f"certificate: budgets must be shares of the total cost, got {budget:g}")
+        for each in found.budgets:
+            if not 0 <= each.share <= 1 or abs(each.budget - each.share * total) > ROUNDING * total:
+                raise ValueError(f"certificate: budgets must be shares of the total cost, got {each.budget:g}")
         if found.curve is not None and self.measure.name != "explained":
             raise ValueError(f"certificate: there is no curve of a bound on {shown(self.measure.name)}")
         if found.curve is not None and abs(found.curve.costs[-1] - total) > ROUNDING * total:

@@ -19,7 +19,7 @@ from budgetline.model.staged import Staged
 from budgetline.optimality import Certificate
 from budgetline.progress import Progress
 from budgetline.report.builders import (
-    certified_shares,
+    certified_order,
     describe,
     how_chosen,
     method_record,
@@ -96,7 +96,7 @@ def make_report(
         folds = make_folds(cv, found.classes is not None, random_state=random_state, grouped=groups is not None)
         with _kinds_of_warnings_once():
             report = _with_data(model, found, orders, rows, metric, folds, progress, plan_seconds)
-    proven = None if certificate is None else certified_shares(certificate, report.total_cost, report.measure.name)
+    proven = None if certificate is None else certified_order(certificate, report.total_cost, report.measure.name)
     return replace(_with_effects(report, model, found, X), title=title, unit=unit, certificate=proven)
 
 

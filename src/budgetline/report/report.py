@@ -41,7 +41,7 @@ class Report(Content):
     curves : tuple of records with kind, label, costs, values, errors
         Of kind "training" and, where data were given, "cross-validated"; the first point is before any group.
     comparison : record with shares, budgets, methods; or None
-    certificate : record with shares, budgets, achieved, bounds, ratios, timeliness, notes, curve; or None
+    certificate : record with budgets (achieved, bound, ratio, share, budget), timeliness, notes, curve; or None
         Shares F/R(∅) of the training data, with the ridge penalty; ``curve`` is the bound.
     shared : tuple of records with name, cost, groups
     required : tuple of records with group, groups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 
-from budgetline.report.content import CertifiedShares, ComparedMethods, Content, EffectRecord, KnownBudgets
+from budgetline.report.content import CertifiedOrder, ComparedMethods, Content, EffectRecord, KnownBudgets
 from budgetline.report.effect_records import caption_of
 from budgetline.report.formatting import MOST_LISTED, amount, at_least, change, count, number, share, with_error
 from budgetline.report.sentences import about_effects, about_plans, about_thresholds, best_stage, optimality
@@ -77,21 +77,24 @@ def _order(content: Content) -> ReportTable:
 
 
 def _budgets(content: Content) -> ReportTable:
-    """Return, for every stage, the groups computed, the expected value, and cost and effect of the next group."""
+    """Return, for every cost, the groups computed, the expected value, and cost and effect of the next group.
+
+    Groups that cost nothing, such as pairs of columns, come with the group before them.
+    """
     training, style, label = content.training_curve, content.measure.style, content.measure.label
-    judged = content.main_curve is not training
-    header = ("budget from", "groups computed", *((f"{label}, held-out",) if judged else ()))
-    rows = []
-    for k, cost in enumerate(training.costs):
-        earlier = f" and {count(k - 1, 'earlier group')}" if k > 1 else ""
-        added = content.sequence[k - 1].group + earlier if k else "none"
+    judged, rows, last = content.main_curve is not training, list[tuple[str, ...]](), len(content.sequence)
+    stages = [0, *(k for k in range(1, last + 1) if k == last or content.sequence[k].cost > 0)]
+    for before, k, after in zip([0, *stages], stages, [*stages[1:], last], strict=False):
+        earlier = f" and {count(before, 'earlier group')}" if before else ""
+        computed = ", ".join(step.group for step in content.sequence[before:k]) + earlier if k else "none"
         expected = (with_error(*content.expected[k], style),) if judged else ()
         following = ("none", "–", "–")
-        if k < len(content.sequence):
-            stage, here, there = content.sequence[k], content.expected[k][0], content.expected[k + 1][0]
+        if k < last:
+            step, here, there = content.sequence[k], content.expected[k][0], content.expected[after][0]
             effect = None if here is None or there is None else there - here
-            following = (stage.group, amount(stage.cost), change(effect, style))
-        rows.append((amount(cost), added, *expected, number(training.values[k], style), *following))
+            following = (step.group, amount(step.cost), change(effect, style))
+        rows.append((amount(training.costs[k]), computed, *expected, number(training.values[k], style), *following))
+    header = ("budget from", "groups computed", *((f"{label}, held-out",) if judged else ()))
     names = (f"{label}, training", "next group", "its cost", f"its effect, {content.rows_judged}")
     intro = f"What to expect from each budget in {content.unit}, and what the next group costs and changes."
     left = frozenset({1, len(header) + 1})
@@ -169,9 +172,9 @@ def _comparison(content: Content, found: ComparedMethods) -> ReportTable:
     return ReportTable("Is the order worth it?", intro, header, tuple(rows), frozenset({0, len(header) - 1}))
 
 
-def _optimality(content: Content, found: CertifiedShares) -> ReportTable:
-    rows = [(f"{100 * part:g} % ({amount(budget)})", there) for part, budget, there in found.rows]
-    rows.append(("mean over budgets (timeliness)", found.timeliness))
+def _optimality(content: Content, found: CertifiedOrder) -> ReportTable:
+    labels = (f"{100 * each.share:g} % ({amount(each.budget)})" for each in found.budgets)
+    rows = zip((*labels, "mean over budgets (timeliness)"), (*found.budgets, found.timeliness), strict=True)
     total = f"budget, of {amount(content.total_cost)} {content.unit}"
     header = (total, "explained, training, less penalty", "bound on any set", "certified share of the optimum")
     cells = tuple((where, share(row.achieved), share(row.bound), at_least(row.ratio)) for where, row in rows)
@@ -187,7 +190,7 @@ def _details(content: Content) -> ReportTable:
         ("rows", "unknown" if data.rows is None else f"{data.rows:,}" + (" (weighted)" if data.weighted else "")),
         *((f"{target} {entry.name}", number(entry.value, "general")) for entry in data.target),
         ("estimator", task.estimator),
-        *((setting.name, setting.value) for setting in content.settings),
+        *((setting.name, setting.value) for setting in content.settings if setting.name != "loss"),
         ("budgetline", f"{content.version}, {content.date}"),
     )
     return ReportTable("Data and settings", "", ("item", "value"), rows, frozenset({0, 1}))

@@ -6,7 +6,7 @@ import numpy as np
 
 from budgetline.budgets import affordable
 from budgetline.evaluation import BudgetCurve, stopping_cost
-from budgetline.report.content import CertifiedShares, Content, ReportCurve
+from budgetline.report.content import CertifiedOrder, Content, ReportCurve
 from budgetline.report.formatting import amount, at_least, change, count, listed, number, with_error
 
 ENOUGH = 0.8
@@ -95,15 +95,14 @@ def warning(content: Content) -> str:
     return f"More groups make it worse: held-out {label} is {first} with {groups} and {then} with all {last}. {advice}."
 
 
-def optimality(found: CertifiedShares) -> str:
+def optimality(found: CertifiedOrder) -> str:
     """Return the sentences that say how close the order is to optimal."""
-    rows = [row for row in found.rows if row[0] >= FROM_SHARE and row[2].achieved > 0]
-    if not rows:
+    there = next((each for each in found.budgets if each.share >= FROM_SHARE and each.achieved > 0), None)
+    if there is None:
         return "The order explains nothing measurable."
-    part, _, there = rows[0]
     certified, timely = at_least(there.ratio), at_least(found.timeliness.ratio)
     reached = "is optimal" if certified == at_least(1.0) else f"reaches at least {certified} of the optimum"
-    first = f"At {100 * part:g} % of the cost, the order {reached} on the training data."
+    first = f"At {100 * there.share:g} % of the cost, the order {reached} on the training data."
     return f"{first} Averaged over all budgets, it reaches at least {timely} of what the best order could."
 
 
