@@ -19,7 +19,6 @@ from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, writing
 from budgetline.cli.printing import Printer, Refused, bought_at, in_line, refusing
 from budgetline.data.tabular import arrow
-from budgetline.estimators.plans import MakesPlans
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.files import replacing
 from budgetline.inputs import NamedArray
@@ -48,7 +47,9 @@ TRIVIAL = "Below the cost of all groups this bound is trivial: the order may be 
 """What to make of the only bound for losses other than squared error."""
 AvailableGroups = Annotated[
     list[str] | None,
-    Option("--available", metavar="A,B,…", help="Use exactly these groups; repeatable. auto: those that each row has."),
+    Option(
+        "--available", metavar="A,B,…", help="Use exactly these groups; repeatable. auto: the groups that each row has."
+    ),
 ]
 Keep = Annotated[
     list[str] | None, Option("--keep", metavar="A,B,…", help="Columns of DATA to copy to the output; repeatable.")
@@ -56,7 +57,7 @@ Keep = Annotated[
 
 
 def show(model: options.Model, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
-    """Show what a model holds: its sequence, what each budget buys, its curve and its settings.
+    """Show a model: its sequence, what each budget buys, its curve and its settings.
 
     For example:
     budgetline show heart.budgetline
@@ -72,8 +73,9 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
     printer.sequence(found)
     for name, (cost, members) in found.groups.shared.items():
         printer.say(f"shared: {shown(name)} {amount(cost)}, by {in_line(members)}")
-    for name, required in found.groups.requires.items():
-        printer.say(f"{printable(name)} requires {in_line(required)}")
+    for name in groups:
+        if required := found.groups.requires.get(name):
+            printer.say(f"{printable(name)} requires {in_line(required)}")
     printer.say("\nWhat each budget buys, on the training data:\n")
     printer.budgets(curve)
     printer.say("\nExplained, against cost:\n")
@@ -88,7 +90,7 @@ def show(model: options.Model, as_json: options.Json = False, quiet: options.Qui
 def certify(
     model: options.Model,
     time_limit: Annotated[
-        float, Option(metavar="SECONDS", min=0, help="How long to tighten the bounds; they are always valid.")
+        float, Option(metavar="SECONDS", min=0, help="How long to tighten the bounds, which are valid at any time.")
     ] = 5.0,
     budget: Annotated[
         list[float] | None, Option(metavar="B", min=0, help="Budget to show, repeatable. Default: shares of all costs.")
@@ -170,7 +172,10 @@ def predict(
     if plan is not None and (budget is not None or stage is not None or available):
         raise Refused("give at most one of --plan, --budget, --stage and --available")
     if plan is not None:
-        found = _planned(fitted, plan, printer)
+        with refusing():
+            planned = fitted.plan(plan, progress=printer.progress)
+        printer.note(str(planned))
+        found = planned.model_
     chosen = _choose(found, budget, stage, available)
     cost = found.groups.cost_of(chosen.names)
     used, most = ("groups used where they are available", "at most ") if chosen.by_row else ("groups used", "")
@@ -211,14 +216,6 @@ def export(
     printer.note(f"wrote {output}")
     printer.say(f"inputs: {', '.join(names['inputs'])}; outputs: {', '.join(names['outputs'])}")
     printer.document({"written": str(output), **names})
-
-
-def _planned(fitted: MakesPlans, budget: float, printer: Printer) -> AnytimeModel:
-    """Return the model of the plan for a budget, and say which groups it buys."""
-    with refusing():
-        found = fitted.plan(budget, progress=printer.progress)
-    printer.note(str(found))
-    return found.model_
 
 
 class ChosenGroups(NamedTuple):

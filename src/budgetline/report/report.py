@@ -22,7 +22,7 @@ from budgetline.report.sentences import headline, warning
 class Report(Content):
     """What a fitted model is worth at every budget: one plain record, rendered as HTML, Markdown or JSON.
 
-    Made by :func:`make_report`. All parts are frozen records of numbers, strings and tuples; unknown values are None.
+    Made by :func:`make_report`. All parts are frozen records of numbers, strings and tuples. Unknown values are None.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Report(Content):
     effects : tuple of records with group, axes, output, values
         What columns add to the score at the last stage, those with the largest range of ``effects_in_all``.
     plans : record with budgets, sets (groups, cost), curve; or None
-        What budgets buy that are known in advance.
+        What a budget buys if it is known in advance.
     probabilities : record with thresholds, stages (stage, first, second); or None
         Held-out rows of each of two classes, counted by the predicted probability of the second.
 
