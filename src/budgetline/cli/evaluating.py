@@ -163,13 +163,11 @@ def report(
     baselines: Annotated[bool, Option(help="Whether to compare with other ways to order the groups.")] = True,
     certify: Annotated[
         float | None,
-        Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, within this time."),
+        Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, in this time."),
     ] = None,
     plan_seconds: Annotated[
         float,
-        Option(
-            metavar="SECONDS", min=0, help="How long to search for the best groups for known budgets; 0: no search."
-        ),
+        Option(metavar="SECONDS", min=0, help="How long to search for groups for known budgets; 0: no search."),
     ] = 5.0,
     weight: options.Weight = None,
     drop_missing_target: options.DropMissingTarget = False,
