@@ -161,8 +161,7 @@ def predict(
     budgetline predict heart.budgetline new.csv --plan 50
     budgetline predict heart.budgetline gaps.csv --available auto --keep patient
     """
-    printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based, delimiter, na)
+    printer, files = Printer(as_json, quiet), Files(data, file_format, zero_based, delimiter, na)
     if output is not None:
         check_output(output, ".csv", ".parquet", inputs=[model, *files.paths])
     fitted = load_linear(model)
@@ -173,9 +172,8 @@ def predict(
         raise Refused("give at most one of --plan, --budget, --stage and --available")
     if plan is not None:
         with refusing():
-            planned = fitted.plan(plan, progress=printer.progress)
+            found = (planned := fitted.plan(plan, progress=printer.progress)).model_
         printer.note(str(planned))
-        found = planned.model_
     chosen = _choose(found, budget, stage, available)
     cost = found.groups.cost_of(chosen.names)
     used, most = ("groups used where they are available", "at most ") if chosen.by_row else ("groups used", "")
