@@ -66,7 +66,7 @@ def test_the_minimum_of_every_dependency_for_users_is_pinned():
 
 PACKAGES = (
     "pandas", "yaml", "matplotlib", "tqdm", "pyarrow", "dask", "distributed", "onnx", "typer", "rich", "polars",
-    "starlette", "uvicorn", "skops", "python_calamine",
+    "starlette", "uvicorn", "skops", "python_calamine", "jinja2", "markupsafe",
 )  # fmt: skip
 WITHOUT = """
 import sys
@@ -106,6 +106,7 @@ NEEDS = {
     "model.certificate(progress=True)": "progress",
     "model.fit(source, progress=True)": "progress",
     "budgetline.make_report(model, X, X[:, 0], progress=True)": "progress",
+    "budgetline.make_report(model).write('report.html')": "report",
     "budgetline.open_source('a.csv', 'y')": "arrow",
     "budgetline.open_source('a.parquet', 'y')": "arrow",
     "budgetline.open_source('a.xlsx', 'y')": "excel",

@@ -58,12 +58,12 @@ def test_wrong_uses_of_fold_by(run):
     assert "--fold-by: column 'Patient' is not in visits.csv (did you mean 'patient'?)" in (
         run(*curve, "--cv", 3, "--fold-by", "Patient").err
     )
-    assert "--fold-by is for folds: give --cv K, too" in run(*curve, "--fold-by", "patient").err
+    assert "--fold-by needs folds: add --cv K" in run(*curve, "--fold-by", "patient").err
     assert "give one of --qid and --fold-by" in run(*curve, "--cv", 3, "--fold-by", "patient", "--qid", "patient").err
     assert "the rows are of 25 groups, too few for 40 folds: use 25 or fewer" in (
         run(*curve, "--cv", 40, "--fold-by", "patient").err
     )
-    assert "--fold-by are columns of DATA: give it, too" in run("report", "m", "--fold-by", "patient").err
+    assert "--fold-by are columns of DATA: add DATA" in run("report", "m", "--fold-by", "patient").err
     with open("d.svm", "w") as file:
         file.write("1 1:2\n0 1:3\n")
     assert "--fold-by names a column, and those of d.svm have no names" in (

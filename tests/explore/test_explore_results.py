@@ -10,6 +10,7 @@ from budgetline import (
     AnytimeRegressor,
     Encoding,
     FixedOrder,
+    budget_curve,
     compare,
     cross_val_budget_curve,
     load,
@@ -109,7 +110,10 @@ def test_budget_plan_next_groups_and_effects_are_those_of_the_library(data, targ
     assert part["prefix"]["groups"] == model.sequence_.groups[: len(part["prefix"]["groups"])]
     assert part["prefix"]["cost"] <= 6
     assert set(part["plan"]["groups"]) == set(plan.groups)
-    assert part["plan"]["explained"] == pytest.approx(plan.explained, abs=1e-9)
+    # what the plan and the order explain is what their curves say of the same rows
+    assert part["plan"]["explained"] == pytest.approx(budget_curve(plan, X, y).values[-1], abs=1e-9)
+    stage = len(part["prefix"]["groups"])
+    assert part["prefix_explained"] == pytest.approx(budget_curve(model, X, y).values[stage], abs=1e-9)
     assert part["plan"]["proven"] == ("proven best" if target == "y" else "the best found")
     assert part["prefix"]["value"] == pytest.approx(found.mean.at(part["prefix"]["cost"]))
     ranking = model.next_groups(["dose"])

@@ -5,10 +5,10 @@ import hashlib
 import html
 import json
 import re
+import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from budgetline import (
     AnytimeClassifier,
     AnytimeRegressor,
     AnytimeRegressorCV,
+    Encoding,
     FeatureGroups,
     FixedOrder,
     GroupLassoPath,
@@ -37,6 +38,7 @@ from budgetline import (
     timeliness,
 )
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid
+from budgetline.messages import warn
 from budgetline.optimality.known_budgets import known_sets
 from budgetline.sequencing import RandomOrder
 
@@ -45,7 +47,7 @@ pytestmark = pytest.mark.quick_cases(2)
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
 COSTS = {"a": 1.0, "b": 0.5, "c": 4.0, "d": 3.0}
 EVIL = "</script><script>alert(1)</script>"
-NASTY = [EVIL, "<!--<script>", "a\u2028b\u2029c", 'it\'s "q" & <b>|`*_[x](y)#\n$title']
+NASTY = [EVIL, "<!--<script>{{ 7 * 7 }}", "a\u2028b\u2029c{% raw %}", 'it\'s "q" & <b>|`*_[x](y)#\n$title']
 
 
 def regression_data(seed=0, n=120):
@@ -527,15 +529,55 @@ def test_every_free_group_has_its_own_held_out_value(regression, free):
     np.testing.assert_allclose([value for value, _ in training.expected], truth, rtol=1e-9, atol=1e-12)
 
 
-def test_reports_of_earlier_versions_have_one_value_for_all_free_groups(regression):
+def test_free_groups_come_with_the_group_before_them(regression):
+    _, X, y = regression
+    model = AnytimeRegressor(GROUPS, {**COSTS, "c": 0.0}, schedule=FixedOrder(("a", "c", "b", "d"))).fit(X, y)
+    summary = make_report(model, X, y, cv=3, baselines=False, plan_seconds=0)
+    rows = [row for row in markdown_rows(summary.to_markdown()) if len(row) == 7][1:]
+    assert [row[:2] for row in rows] == [
+        ["0", "none"], ["1", "a, c"], ["1.5", "b and 2 earlier groups"], ["4.5", "d and 3 earlier groups"]
+    ]  # fmt: skip
+    (first, _), _, (third, _), *_ = summary.expected
+    assert rows[0][-3:] == ["a", "1", f"{100 * (third - first):+.1f} pp"]
+
+
+def test_pairs_of_columns_are_no_groups():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(size=(300, 3)), columns=["a", "b", "c"])
+    y = X["a"] + X["b"] + 4 * X["a"] * X["b"]
+    model = AnytimeRegressor(encoding=Encoding(interactions=1), max_groups=3).fit(X, y)
+    summary = make_report(model)
+    assert (summary.data.groups, summary.data.pairs, summary.required) == (3, 1, ())
+    assert all("×" not in name for name in summary.left_out)
+    text = summary.to_markdown()
+    assert "groups: 3, pairs of columns: 1, total cost: " in text
+    assert "is a pair of columns. It costs nothing once both columns are bought." in text
+
+
+def test_warnings_that_differ_in_numbers_are_given_once(regression):
+    model, X, y = regression
+
+    def score(y_true, y_pred):
+        warn(f"{len(y_true):,} rows were judged, a mean of {y_pred.mean():.3f}", UserWarning)
+        warn("all is well", RuntimeWarning)
+        return -np.mean((y_true - y_pred) ** 2)
+
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        make_report(model, X, y, cv=3, metric=score, plan_seconds=0)
+    assert [each.category for each in found] == [UserWarning, RuntimeWarning]
+    assert re.match(r"40 rows were judged", str(found[0].message))
+
+
+def test_curves_may_have_one_value_for_all_free_groups(regression):
     _, X, y = regression
     model = AnytimeRegressor(GROUPS, {**COSTS, "a": 0.0, "b": 0.0}).fit(X, y)
     summary = make_report(model, X, y, cv=3, baselines=False, plan_seconds=0)
     training, judged = summary.curves
     kept = [k for k, cost in enumerate(judged.costs) if cost or k in (0, 2)]
-    of_old = {name: tuple(getattr(judged, name)[k] for k in kept) for name in ("costs", "values", "errors")}
-    old = replace(judged, **of_old)
-    earlier = replace(summary, curves=(training, old))
+    fewer = {name: tuple(getattr(judged, name)[k] for k in kept) for name in ("costs", "values", "errors")}
+    joined = replace(judged, **fewer)
+    earlier = replace(summary, curves=(training, joined))
     assert earlier.expected[0] == summary.expected[0]
     assert earlier.expected[1] == earlier.expected[2] == summary.expected[2]
     assert earlier.expected[3:] == summary.expected[3:]
@@ -607,17 +649,6 @@ def test_round_trips(heart_report, regression):
         hash(summary)
 
 
-def test_reports_of_the_version_before_are_read():
-    text = (Path(__file__).parent / "report_schema_1.json").read_text(encoding="utf-8")
-    old = Report.from_json(text)
-    record = json.loads(text)
-    record["measure"]["folds_made"] = ""  # was not known then
-    record |= {"effects": [], "effects_in_all": 0, "plans": None, "probabilities": None}
-    assert old.to_dict() == record
-    assert old.headline == "It takes all 4.5 dollars to get most of the held-out improvement."
-    assert page_of(old).rows == markdown_rows(old.to_markdown())
-
-
 def spoil(content, path, value):
     *parents, last = path
     for key in parents:
@@ -660,7 +691,7 @@ def spoil(content, path, value):
         (["probabilities", "stages", 1, "stage"], 0, "probabilities.stages must start at 0, and ascend"),
         (["probabilities", "stages"], [], "probabilities.stages must start at 0, and ascend"),
         (["probabilities", "stages", 1, "first"], [1.0], r"probabilities.stages\[1\] must have counts of 110 bins"),
-        (["task", "classes"], ["a"], "probabilities: there are none without folds and two classes"),
+        (["task", "classes"], ["a"], "probabilities must be null unless there are folds and two classes"),
         (["comparison", "methods"], [], r"comparison\.methods must not be empty"),
         (["comparison", "budgets"], [], r"comparison\.budgets must have 4 entries, got 0"),
         (["comparison", "methods", 1, "values"], [1.0], r"comparison\.methods\[1\]\.values must have 4 entries, got 1"),
@@ -874,11 +905,13 @@ def explained_by(X, y, names, alpha):
 def test_the_certificate_says_what_it_said(certified):
     certificate, summary = certified
     found = summary.certificate
-    assert found.shares == (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
-    np.testing.assert_allclose(found.budgets, 8.5 * np.array(found.shares))
-    for budget, *entries in zip(found.budgets, found.achieved, found.bounds, found.ratios, strict=True):
-        achieved, bound, ratio = certificate.at(budget)
+    shares = [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0]
+    assert [each.share for each in found.budgets] == pytest.approx(shares, rel=1e-12)
+    np.testing.assert_allclose([each.budget for each in found.budgets], 8.5 * np.array(shares))
+    for each in found.budgets:
+        achieved, bound, ratio = certificate.at(each.budget)
         scale = certificate.null_value
+        entries = [each.achieved, each.bound, each.ratio]
         assert entries == pytest.approx([achieved / scale, bound / scale, ratio], rel=1e-12)
     timely = found.timeliness
     assert (timely.achieved, timely.bound, timely.ratio) == pytest.approx(certificate.timeliness(), rel=1e-12)
@@ -897,13 +930,13 @@ def test_no_set_of_groups_is_above_the_bound_of_the_report(certified, regression
     for size in range(5):
         for names in combinations(GROUPS, size):
             cost, value = sum(COSTS[name] for name in names), explained_by(X, y, names, 1e-3)
-            for budget, bound in zip(found.budgets, found.bounds, strict=True):
-                assert cost > budget or value <= bound + 1e-9
+            for each in found.budgets:
+                assert cost > each.budget or value <= each.bound + 1e-9
             held = [v for c, v in zip(found.curve.costs, found.curve.values, strict=True) if c < cost]
             assert value <= (held or found.curve.values)[-1 if held else 0] + 1e-9
-    bought = [stage.group for stage in certified[1].sequence if stage.cumulative_cost <= found.budgets[-2]]
-    assert found.achieved[-2] == pytest.approx(explained_by(X, y, bought, 1e-3))
-    assert found.ratios[-1] == pytest.approx(1)
+    bought = [stage.group for stage in certified[1].sequence if stage.cumulative_cost <= found.budgets[-2].budget]
+    assert found.budgets[-2].achieved == pytest.approx(explained_by(X, y, bought, 1e-3))
+    assert found.budgets[-1].ratio == pytest.approx(1)
 
 
 def test_the_table_never_promises_more_than_is_proven(certified):
@@ -915,11 +948,10 @@ def test_the_table_never_promises_more_than_is_proven(certified):
         "1 % (0.085)", "2 % (0.17)", "5 % (0.425)", "10 % (0.85)", "25 % (2.125)", "50 % (4.25)", "100 % (8.5)",
         "mean over budgets (timeliness)",
     ]  # fmt: skip
-    proven = [*summary.certificate.ratios, summary.certificate.timeliness.ratio]
-    for row, ratio, bound in zip(rows[1:-1], proven, summary.certificate.bounds, strict=False):
-        assert -1e-3 < float(row[3].removesuffix(" %")) / 100 - ratio <= 1e-7
-        assert float(row[2].removesuffix(" %")) / 100 == pytest.approx(bound, abs=5.1e-4)
-    assert float(rows[-1][3].removesuffix(" %")) / 100 <= proven[-1]
+    for row, each in zip(rows[1:-1], summary.certificate.budgets, strict=True):
+        assert -1e-3 < float(row[3].removesuffix(" %")) / 100 - each.ratio <= 1e-7
+        assert float(row[2].removesuffix(" %")) / 100 == pytest.approx(each.bound, abs=5.1e-4)
+    assert float(rows[-1][3].removesuffix(" %")) / 100 <= summary.certificate.timeliness.ratio
     assert "## How close to optimal?" in text
     assert rows[0][3] == "certified share of the optimum"
     assert page_of(summary).rows == markdown_rows(text)
@@ -935,12 +967,11 @@ def test_the_table_never_promises_more_than_is_proven(certified):
 def proven_of(summary, shares, achieved, bounds, timely=0.5):
     """Return a summary with other figures in its certificate."""
     found = summary.certificate
-    ratios = tuple(a / b if b else 1.0 for a, b in zip(achieved, bounds, strict=True))
-    budgets = tuple(share * summary.total_cost for share in shares)
-    fields = {"shares": shares, "budgets": budgets, "achieved": achieved, "bounds": bounds, "ratios": ratios}
-    return replace(
-        summary, certificate=replace(found, **fields, timeliness=type(found.timeliness)(timely, 1.0, timely))
-    )
+    make, budgets = type(found.budgets[0]), []
+    for share, a, b in zip(shares, achieved, bounds, strict=True):
+        budgets.append(make(a, b, a / b if b else 1.0, share, share * summary.total_cost))
+    timeliness = type(found.timeliness)(timely, 1.0, timely)
+    return replace(summary, certificate=replace(found, budgets=tuple(budgets), timeliness=timeliness))
 
 
 @pytest.mark.parametrize(
@@ -1000,12 +1031,12 @@ def test_a_bound_is_drawn_for_explained_alone(regression, heart_model, certified
     model, X, y = regression
     other = make_report(model, X, y, metric="mse", cv=3, baselines=False, certificate=certified[0])
     assert other.certificate.curve is None
-    assert other.certificate.bounds == certified[1].certificate.bounds
+    assert other.certificate.budgets == certified[1].certificate.budgets
     trivial = make_report(heart_model, certificate=heart_model.certificate())
     assert trivial.measure.name == "explained"
     assert trivial.certificate.curve is None
-    assert set(trivial.certificate.bounds) == {trivial.certificate.bounds[-1]}
-    assert trivial.certificate.bounds[-1] == pytest.approx(heart_model.sequence_.explained[-1])
+    (bound,) = {each.bound for each in trivial.certificate.budgets}
+    assert bound == pytest.approx(heart_model.sequence_.explained[-1])
     (note,) = trivial.certificate.notes
     assert note in re.sub(r"\\(.)", r"\1", trivial.to_markdown())
     assert note in html.unescape(trivial.to_html())
@@ -1018,7 +1049,7 @@ def test_a_certificate_of_a_sequence_that_was_ended(regression):
     summary = make_report(model, certificate=certificate)
     total = model.sequence_.cumulative_costs[-1]
     assert total < certificate.total_cost
-    assert summary.certificate.budgets[-1] == summary.certificate.curve.costs[-1] == total
+    assert summary.certificate.budgets[-1].budget == summary.certificate.curve.costs[-1] == total
     assert summary.certificate.curve.values[-1] * certificate.null_value == pytest.approx(certificate.at(total).bound)
     assert summary.certificate.timeliness.ratio == pytest.approx(certificate.timeliness(total).ratio)
     assert "also cover sets with groups that are not in the sequence" in summary.to_markdown()
@@ -1031,7 +1062,7 @@ def test_certificates_with_strange_costs(regression, costs):
         model = AnytimeRegressor(GROUPS, costs, alpha=1e-3).fit(X, target)
         summary = make_report(model, X, target, cv=3, baselines=False, certificate=model.certificate(time_limit=60))
         assert Report.from_json(summary.to_json()) == summary
-        assert summary.certificate.ratios[-1] == pytest.approx(1)
+        assert summary.certificate.budgets[-1].ratio == pytest.approx(1)
         assert summary.to_html()
 
 
@@ -1054,7 +1085,7 @@ def test_certificates_of_pipelines_and_searches(regression):
     ):
         certificate = certify(model.fit(X, y), time_limit=60)
         found = make_report(model, certificate=certificate).certificate
-        assert found.ratios[-2] == certificate.at(found.budgets[-2]).ratio
+        assert found.budgets[-2].ratio == certificate.at(found.budgets[-2].budget).ratio
 
 
 def test_a_certificate_of_another_model_is_refused(regression, certified):
@@ -1081,10 +1112,8 @@ def test_a_certificate_of_another_model_is_refused(regression, certified):
         make_report(model, certificate=certified[0].to_dict())
 
 
-def test_reports_without_a_certificate_can_still_be_read(heart_report, certified):
-    content = heart_report.to_dict()
-    assert content.pop("certificate") is None
-    assert Report.from_dict(content) == heart_report
+def test_certificates_are_read_again(heart_report, certified):
+    assert heart_report.certificate is None
     assert "How close" not in heart_report.to_markdown() + heart_report.to_html()
     summary = certified[1]
     assert Report.from_json(summary.to_json()) == summary
@@ -1098,17 +1127,16 @@ def test_reports_without_a_certificate_can_still_be_read(heart_report, certified
         (["extra"], 3, r"certificate\.extra is not a field"),
         (["notes"], KeyError, r"certificate\.notes is missing"),
         (["notes", 0], 3, r"certificate\.notes\[0\] must be of type str"),
-        (["shares"], [], r"certificate\.budgets must have|certificate\.shares must not be empty"),
-        (["bounds"], [0.5], r"certificate\.bounds must have 7 entries, got 1"),
-        (["bounds", 3], None, r"certificate\.bounds\[3\] must be a finite number, got None"),
-        (["bounds", 6], 0.01, r"certificate\.ratios\[6\]: achieved must be between 0 and the bound"),
-        (["ratios", 5], 0.3, r"certificate\.ratios\[5\]: ratio must be achieved over bound"),
-        (["ratios", 5], float("inf"), r"certificate\.ratios\[5\] must be a finite number"),
-        (["achieved", 6], -1.0, r"certificate\.ratios\[6\]: achieved must be between 0"),
+        (["budgets"], [], r"certificate\.budgets must not be empty"),
+        (["budgets", 3, "bound"], None, r"certificate\.budgets\[3\]\.bound must be a finite number, got None"),
+        (["budgets", 6, "bound"], 0.01, r"certificate\.budgets\[6\]\.achieved must be between 0 and the bound"),
+        (["budgets", 5, "ratio"], 0.3, r"certificate\.budgets\[5\]\.ratio must be achieved over bound"),
+        (["budgets", 5, "ratio"], float("inf"), r"certificate\.budgets\[5\]\.ratio must be a finite number"),
+        (["budgets", 6, "achieved"], -1.0, r"certificate\.budgets\[6\]\.achieved must be between 0"),
         (["timeliness", "ratio"], 1.0, r"certificate\.timeliness\.ratio must be achieved over bound"),
         (["timeliness", "bound"], KeyError, r"certificate\.timeliness\.bound is missing"),
-        (["budgets", 3], 4.0, "certificate: budgets must be shares of the total cost, got 4"),
-        (["shares", 6], 2.0, "certificate: budgets must be shares"),
+        (["budgets", 3, "budget"], 4.0, "certificate: budgets must be shares of the total cost, got 4"),
+        (["budgets", 6, "share"], 2.0, "certificate: budgets must be shares"),
         (["curve", "kind"], "training", r"certificate\.curve must be of kind 'bound'"),
         (["curve", "values", 2], None, r"certificate\.curve must be of kind 'bound', with all values known"),
         (["curve", "values", 0], 0.9, r"certificate\.curve: a bound must not decrease"),

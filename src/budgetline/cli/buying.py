@@ -20,6 +20,7 @@ from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
 from budgetline.persistence import save
 from budgetline.persistence.model_file import load_linear
+from budgetline.report.builders import next_record, plan_explained, plan_record
 from budgetline.report.formatting import amount, at_least, share
 
 HEADER = ("budget", "cost", "explained, training data", "share of the optimum", "groups, in order")
@@ -89,7 +90,7 @@ def plan(
         with writing(output):
             save(plans[0], output)
         printer.note(f"wrote {output}: a model of this plan")
-    records = [_record(*each) for each in zip(budget, plans, strict=True)]
+    records = [{"budget": each, **plan_record(plan)} for each, plan in zip(budget, plans, strict=True)]
     written = {} if output is None else {"written": str(output)}
     printer.document({"model": str(model), "loss": found.model_.family.loss, "plans": records, **written})
 
@@ -111,7 +112,8 @@ def _print(budgets: list[float], plans: tuple[Plan, ...], printer: Printer) -> N
 def _explained(plan: Plan) -> str:
     """Return the explained share of a plan as text."""
     estimated = plan.ratio is None and not plan.refitted
-    return f"about {share(plan.explained)}" if estimated else share(plan.explained)
+    explained = share(plan_explained(plan))
+    return f"about {explained}" if estimated else explained
 
 
 def _share(plan: Plan) -> str:
@@ -119,21 +121,6 @@ def _share(plan: Plan) -> str:
     if plan.ratio is None:
         return "not known"
     return "optimal" if plan.optimal else f"≥ {at_least(plan.ratio)}"
-
-
-def _record(budget: float, plan: Plan) -> dict[str, object]:
-    """Return a plan as plain values."""
-    return {
-        "budget": budget,
-        "groups": plan.groups,
-        "cost": plan.cost,
-        "explained": plan.explained,
-        "value": plan.value,
-        "bound": plan.bound,
-        "ratio": plan.ratio,
-        "optimal": plan.optimal,
-        "refitted": plan.refitted,
-    }
 
 
 def next_(
@@ -191,8 +178,7 @@ def next_(
     )
     if ranking.unknown:
         printer.say(f"not ranked, because the sequence ended before them: {in_line(ranking.unknown)}")
-    about = {"model": str(model), "available": ranking.available, "cost": cost}
-    printer.document({**about, "next": ranking.to_dict(), "not_ranked": ranking.unknown})
+    printer.document({"model": str(model), **next_record(found, ranking)})
 
 
 def _columns_of(model: AnytimeModel, available: list[str]) -> Positions:

@@ -1,4 +1,4 @@
-"""``budgetline curve``, ``compare`` and ``report``: what a model is worth at every budget, on data."""
+"""``budgetline curve``, ``compare`` and ``report``: the quality of a model at every budget, on data."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from budgetline.arrays import Array
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_classes, check_output, features_of, with_numbers, writing
 from budgetline.cli.inspecting import encoded_columns
 from budgetline.cli.learning import Estimator, task_of
 from budgetline.cli.printing import Printer, Refused, refusing
-from budgetline.data import Source
-from budgetline.data.sources import Chunk
+from budgetline.data.sources import Chunk, Source
 from budgetline.estimators.cross_validation import unsearched
 from budgetline.estimators.unattended import estimator_for
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
@@ -60,7 +58,7 @@ def curve(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Show what each budget buys on other data; with --cv, cross-validate on K folds of DATA instead.
+    """Show what each budget buys on new data. With --cv, cross-validate on K folds of DATA instead.
 
     For example:
     budgetline curve heart.budgetline new.csv -t ill --metric roc_auc
@@ -73,14 +71,14 @@ def curve(
     measure = _metric(metric, positive)
     if cv is None:
         if fold_by is not None:
-            raise Refused("--fold-by is for folds: give --cv K, too")
-        printer.note("evaluating the model on these rows: they should not be its training rows")
+            raise Refused("--fold-by needs folds: add --cv K")
+        printer.note("evaluating the model on these rows, which should not be its training rows")
         with refusing(), printer.waiting("evaluating"):
             judged = budget_curve(found, source, metric=measure)
     else:
         table = files.read_all(source, printer, "cross-validation", found.model_.source.read)
         table = _rows_for(found.model_, table, printer)
-        queries, together = _labels(table, fold_by)
+        queries, together = (table.qid, None) if fold_by is None else (None, table.qid)
         folds = _folds(cv, shuffle, found.model_.classes is not None, (qid, fold_by), printer)
         with refusing():
             judged = cross_val_budget_curve(
@@ -139,7 +137,7 @@ def compare(
         check_classes([table], target)
     methods = _methods(rules, chosen, features[1], alpha=alpha, encoding=settings)
     measure = _metric(metric, positive)
-    queries, together = _labels(table, fold_by)
+    queries, together = (table.qid, None) if fold_by is None else (None, table.qid)
     folds = _folds(cv, shuffle, chosen == "classification", (qid, fold_by), printer)
     with refusing():
         found = compare_methods(
@@ -165,10 +163,12 @@ def report(
     fold_by: options.FoldBy = None,
     baselines: Annotated[bool, Option(help="Whether to compare with other ways to order the groups.")] = True,
     certify: Annotated[
-        float | None, Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, in this time.")
+        float | None,
+        Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, in this time."),
     ] = None,
     plan_seconds: Annotated[
-        float, Option(metavar="SECONDS", min=0, help="How long to search for what known budgets buy; 0: not at all.")
+        float,
+        Option(metavar="SECONDS", min=0, help="How long to search for groups for known budgets; 0: no search."),
     ] = 5.0,
     weight: options.Weight = None,
     drop_missing_target: options.DropMissingTarget = False,
@@ -179,7 +179,7 @@ def report(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a report: the curve with a slider, the sequence, and whether the order is worth it.
+    """Write a report of a model: what each budget buys, the order, and whether the order is worth it.
 
     For example:
     budgetline report heart.budgetline heart.csv -t ill --unit dollars
@@ -197,7 +197,7 @@ def report(
         table = _rows_for(found.model_, files.read_all(source, printer, "a report", found.model_.source.read), printer)
         given = {"X": table.X, "y": table.y, "sample_weight": table.weight, "groups": table.qid}
     elif target is not None or weight is not None or fold_by is not None:
-        raise Refused("--target, --weight and --fold-by are columns of DATA: give it, too")
+        raise Refused("--target, --weight and --fold-by are columns of DATA: add DATA")
     with refusing():
         proven = None if certify is None else found.certificate(time_limit=certify, progress=printer.progress)
         folds = make_folds(cv, found.model_.classes is not None, shuffle=shuffle, grouped=fold_by is not None)
@@ -225,7 +225,7 @@ def _write_report(summary: Report, place: Path | None, printer: Printer) -> None
     if summary.warning:
         printer.warn(printable(summary.warning))
     if not summary.measure.folds:
-        printer.note("without DATA the report shows only the training curve; with it, held-out values")
+        printer.note("without DATA the report has the training curve only; with DATA, held-out values")
 
 
 def source_for(
@@ -252,28 +252,23 @@ def target_of(
 
 
 def _metric(name: str | None, positive: str | None) -> object:
-    """Return the metric to judge by, about a positive class if there is one."""
+    """Return the metric, about the positive class if one is given."""
     if positive is None:
         return name or "explained"
     if name is None:
-        raise Refused("--positive is for metrics about one class: give --metric, such as f1, precision or recall")
+        raise Refused("--positive is for metrics about one class: add --metric, such as f1, precision or recall")
     with refusing():
         return with_positive(name, positive)
 
 
 def _key(files: Files, qid: str | None, fold_by: str | None) -> str | None:
-    """Return the column by which folds keep rows together, if any: that of queries or another one."""
+    """Return the column whose rows folds keep together: that of queries, another one, or None."""
     if qid is not None and fold_by is not None:
         raise Refused("give one of --qid and --fold-by: folds keep the rows of a query together")
     if fold_by is not None and not files.named:
         raise Refused(f"--fold-by names a column, and those of {files.place} have no names")
     files.check_columns({"--fold-by": fold_by})
     return qid if fold_by is None else fold_by
-
-
-def _labels(table: Chunk, fold_by: str | None) -> tuple[Array | None, Array | None]:
-    """Return the queries and the groups of the rows: the column that was read is one of them."""
-    return (table.qid, None) if fold_by is None else (None, table.qid)
 
 
 def _folds(cv: int, shuffle: bool, classes: bool, keys: tuple[str | None, str | None], printer: Printer) -> object:
@@ -306,10 +301,8 @@ def _print_comparison(found: Comparison, cv: int, printer: Printer) -> None:
         worth = with_error(row["timeliness"], row["error"], style)
         cells.append([name, worth, number(row["final"], style), f"{row['fit_seconds']:.3g}"])
     printer.table(["method", "mean over budgets", f"final {found.metric}", "fit seconds"], cells, left={0})
-    printer.say(
-        f"\n{found.metric} on held-out rows, {count(cv, 'fold')}: the mean over all budgets (± standard error),"
-    )
-    printer.say("and the value when everything is bought.")
+    about = f"{found.metric} on held-out rows, {count(cv, 'fold')}: the mean over all budgets (± standard error)"
+    printer.say(f"\n{about},\nand the value when everything is bought.")
 
 
 def _print_curve(judged: BudgetCurve, printer: Printer) -> None:

@@ -26,7 +26,6 @@ from budgetline.cli.data import (
     writing,
 )
 from budgetline.cli.inspecting import encoded_columns
-from budgetline.cli.models import how_chosen, model_record
 from budgetline.cli.printing import Printer, Refused, bought_at, command_name, held_out_of, refusing
 from budgetline.data import Source
 from budgetline.data.sources import Chunk
@@ -46,6 +45,7 @@ from budgetline.messages import name_of, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence import save
 from budgetline.report import Report, make_report
+from budgetline.report.builders import how_chosen, model_record
 from budgetline.report.formatting import amount, count, number, share, with_error
 
 Estimator = BaseRegressor | BaseClassifier
@@ -259,7 +259,7 @@ def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], pri
     if model.encoding is not None and (rare := model.encoding.all_rare):
         what = f"text whose values are all too rare to learn from: {some(rare, of=name_of)}"
         printer.warn(f"{what} (if these are numbers, write them like 1234.5)")
-    chosen = f", {how_chosen(model)}" if "alpha_" in model.learned else ""
+    chosen = f", {text}" if (text := how_chosen(model)) else ""
     total = amount(float(sequence.costs.sum()))
     printer.note(f"wrote {output}: {model.estimator}, {count(len(sequence), 'group')}, total cost {total}{chosen}")
     budget = amount(float(sequence.cumulative_costs[len(sequence) // 2])) if len(sequence) else "1"

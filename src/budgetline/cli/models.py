@@ -1,4 +1,4 @@
-"""Commands on a model file: ``budgetline show`` and ``certify`` what it holds, ``predict`` and ``export`` to use it."""
+"""Commands on a model file: ``budgetline show``, ``certify``, ``predict`` and ``export``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple, TextIO
 
 import numpy as np
 from typer import Option
@@ -19,10 +19,9 @@ from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, writing
 from budgetline.cli.printing import Printer, Refused, bought_at, in_line, refusing
 from budgetline.data.tabular import arrow
-from budgetline.estimators.plans import MakesPlans
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.files import replacing
-from budgetline.inputs import NamedArray, check_finite
+from budgetline.inputs import NamedArray
 from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.gaps import absent_columns, with_gaps
@@ -30,18 +29,27 @@ from budgetline.model.stages import LinearModel
 from budgetline.optimality.certificate import SHOWN
 from budgetline.persistence import to_onnx
 from budgetline.persistence.model_file import load_linear
-from budgetline.report.formatting import amount, at_least, listed, share
+from budgetline.report.builders import (
+    certified_at,
+    class_names,
+    groups_with_columns,
+    how_chosen,
+    model_record,
+    setting_texts,
+)
+from budgetline.report.content import CertifiedShare
+from budgetline.report.formatting import amount, at_least, count, listed, share
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LONGEST_SETTING = 1000
-"""Characters of a setting."""
 TRIVIAL = "Below the cost of all groups this bound is trivial: the order may be much closer to optimal than it says."
 """What to make of the only bound for losses other than squared error."""
-Available = Annotated[
+AvailableGroups = Annotated[
     list[str] | None,
-    Option("--available", metavar="A,B,…", help="Use exactly these groups; repeatable. auto: those that each row has."),
+    Option(
+        "--available", metavar="A,B,…", help="Use exactly these groups; repeatable. auto: the groups that each row has."
+    ),
 ]
 Keep = Annotated[
     list[str] | None, Option("--keep", metavar="A,B,…", help="Columns of DATA to copy to the output; repeatable.")
@@ -49,7 +57,7 @@ Keep = Annotated[
 
 
 def show(model: options.ModelFile, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
-    """Show what a model holds: its sequence, what each budget buys, and its settings.
+    """Show a model: its sequence, what each budget buys, its curve and its settings.
 
     For example:
     budgetline show heart.budgetline
@@ -58,30 +66,29 @@ def show(model: options.ModelFile, as_json: options.Json = False, quiet: options
     printer = Printer(as_json, quiet)
     found = load_linear(model).model_
     curve, record = training_curve(found), model_record(found)
-    labels = in_line(map(str, () if found.classes is None else found.classes.tolist()))
-    task = f"{record['task']} ({labels})" if 0 < len(labels) < 40 else record["task"]
-    printer.say(f"{model}: {found.estimator}, {task}")
-    total = amount(float(found.sequence.costs.sum()))
-    printer.say(f"{found.source.n_features} columns in {len(found.groups)} groups, total cost {total}\n")
+    labels = in_line(class_names(found))
+    printer.say(f"{model}: {found.estimator}, {record['task']}" + (f" ({labels})" if 0 < len(labels) < 40 else ""))
+    total, groups = amount(curve.total_cost), groups_with_columns(found)
+    printer.say(f"{found.source.n_features} columns in {count(len(groups), 'group')}, total cost {total}\n")
     printer.sequence(found)
-    for name, (cost, groups) in found.groups.shared.items():
-        printer.say(f"shared: {shown(name)} {amount(cost)}, by {in_line(groups)}")
-    for name, required in found.groups.requires.items():
-        printer.say(f"{printable(name)} requires {in_line(required)}")
+    for name, (cost, members) in found.groups.shared.items():
+        printer.say(f"shared: {shown(name)} {amount(cost)}, by {in_line(members)}")
+    for name in groups:
+        if required := found.groups.requires.get(name):
+            printer.say(f"{printable(name)} requires {in_line(required)}")
     printer.say("\nWhat each budget buys, on the training data:\n")
     printer.budgets(curve)
     printer.say()
-    given = {name: value for name, value in settings_of(found).items() if value not in (None, "()")}
-    printer.paragraph("Settings: " + ", ".join(f"{name} {value}" for name, value in given.items()))
-    if "alpha_" in found.learned:
-        printer.say(how_chosen(found))
+    printer.paragraph("Settings: " + ", ".join(f"{each.name} {each.value}" for each in setting_texts(found)))
+    if chosen := how_chosen(found):
+        printer.say(chosen)
     printer.document({"model": str(model), **record, "budgets": bought_at(curve)})
 
 
 def certify(
     model: options.ModelFile,
     time_limit: Annotated[
-        float, Option(metavar="SECONDS", min=0, help="How long to tighten the bounds; they are always valid.")
+        float, Option(metavar="SECONDS", min=0, help="How long to tighten the bounds, which are valid at any time.")
     ] = 5.0,
     budget: Annotated[
         list[float] | None, Option(metavar="B", min=0, help="Budget to show, repeatable. Default: shares of all costs.")
@@ -99,19 +106,16 @@ def certify(
     found = load_linear(model)
     with refusing():
         certificate = found.certificate(budget, time_limit=time_limit, progress=printer.progress)
-    scale = certificate.null_value if certificate.null_value > 0 else 1.0
     budgets = budget or [part * certificate.total_cost for part in SHOWN]
-    proven = [(F / scale, bound / scale, ratio) for F, bound, ratio in map(certificate.at, budgets)]
-    proven.append(certificate.timeliness())
-    records = [dict(zip(("explained", "bound", "ratio"), each, strict=True)) for each in proven]
+    proven = certified_at(certificate, budgets, certificate.total_cost)
+    mean = CertifiedShare(*map(float, certificate.timeliness()))
     printer.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
     trivial = certificate.loss != "squared_error"
     if trivial:
         printer.paragraph(f"{certificate.notes[0]} {TRIVIAL}")
         printer.say()
-    labels = [*map(amount, budgets), "mean over budgets"]
-    pairs = zip(labels, proven, strict=True)
-    cells = ([label, share(F), share(bound), at_least(ratio)] for label, (F, bound, ratio) in pairs)
+    pairs = zip([*map(amount, budgets), "mean over budgets"], [*proven, mean], strict=True)
+    cells = ([label, share(each.achieved), share(each.bound), at_least(each.ratio)] for label, each in pairs)
     printer.table(["budget", "explained", "bound on any set", "certified share of the optimum"], cells)
     printer.say()
     printer.paragraph(
@@ -121,50 +125,9 @@ def certify(
     for note in () if trivial else certificate.notes:
         printer.paragraph(note)
     about = {"loss": certificate.loss, "alpha": certificate.alpha, "total_cost": certificate.total_cost}
-    mean = records.pop()
-    rows = [{"budget": each, **record} for each, record in zip(budgets, records, strict=True)]
-    printer.document({"model": str(model), **about, "budgets": rows, "timeliness": mean, "notes": certificate.notes})
-
-
-def how_chosen(model: AnytimeModel) -> str:
-    """Return how the ridge constant of a model, and its correction, were chosen, in words."""
-    if "cv_scores_" not in model.learned:
-        return f"alpha {model.alpha:g} was chosen from the data"
-    correction = model.learned.get("correction_")
-    pairs = 0 if model.encoding is None else len(model.encoding.pairs)
-    found = [f"alpha {model.alpha:g}", f"correction {correction:g}"]
-    found += [f"{pairs or 'no'} pair{'' if pairs == 1 else 's'} of columns"] * (
-        model.settings.get("interactions") is not None
-    )
-    return f"chosen by cross-validation: {', '.join(found)}"
-
-
-def model_record(model: AnytimeModel) -> dict[str, object]:
-    """Return what a model is, as plain values."""
-    sequence, groups, names = model.sequence, model.groups, model.source.names
-    return {
-        "estimator": model.estimator,
-        "task": "regression" if model.classes is None else "classification",
-        **({} if model.classes is None else {"classes": model.classes}),
-        "columns": model.source.n_features,
-        "column_names": names,
-        "sequence": sequence.to_dict(),
-        "total_cost": float(sequence.costs.sum()),
-        "shared": {name: {"cost": cost, "groups": members} for name, (cost, members) in groups.shared.items()},
-        "requires": groups.requires,
-        "not_in_sequence": [name for name in groups.names if name not in sequence.groups],
-        "settings": settings_of(model),
-        **{name: model.learned[name] for name in ("alpha_", "correction_") if name in model.learned},
-    }
-
-
-def settings_of(model: AnytimeModel) -> dict[str, str | int | float | None]:
-    """Return the settings of the estimator but for groups and costs; objects as text."""
-    return {
-        name: value if isinstance(value, str | int | float | None) else shown(value, LONGEST_SETTING)
-        for name, value in model.settings.items()
-        if name not in ("feature_groups", "costs")
-    }
+    *rows, last = ({"explained": each.achieved, "bound": each.bound, "ratio": each.ratio} for each in (*proven, mean))
+    rows = [{"budget": each, **row} for each, row in zip(budgets, rows, strict=True)]
+    printer.document({"model": str(model), **about, "budgets": rows, "timeliness": last, "notes": certificate.notes})
 
 
 def predict(
@@ -172,7 +135,7 @@ def predict(
     data: options.DataFiles,
     budget: Annotated[float | None, Option("--budget", "-b", min=0, help="Spend at most this.")] = None,
     stage: Annotated[int | None, Option(metavar="N", min=0, help="Use the first N groups.")] = None,
-    available: Available = None,
+    available: AvailableGroups = None,
     plan: Annotated[
         float | None, Option(metavar="B", min=0, help="Use the best groups for this budget, as 'budgetline plan' does.")
     ] = None,
@@ -196,8 +159,7 @@ def predict(
     budgetline predict heart.budgetline new.csv --plan 50
     budgetline predict heart.budgetline gaps.csv --available auto --keep patient
     """
-    printer = Printer(as_json, quiet)
-    files = Files(data, file_format, zero_based, delimiter, na)
+    printer, files = Printer(as_json, quiet), Files(data, file_format, zero_based, delimiter, na)
     if output is not None:
         check_output(output, ".csv", ".parquet", inputs=[model, *files.paths])
     fitted = load_linear(model)
@@ -207,17 +169,18 @@ def predict(
     if plan is not None and (budget is not None or stage is not None or available):
         raise Refused("give at most one of --plan, --budget, --stage and --available")
     if plan is not None:
-        found = _planned(fitted, plan, printer)
-    by_row = available == ["auto"] and "auto" not in found.groups.names
-    chosen, names = _choose(found, budget, stage, None if by_row else available)
-    cost = found.groups.cost_of(names)
-    used, most = ("groups used where they are there", "at most ") if by_row else ("groups used", "")
-    printer.note(f"{used}: {listed(names) or 'none'}; cost {most}{amount(cost)} of {amount(total)}")
+        with refusing():
+            found = (planned := fitted.plan(plan, progress=printer.progress)).model_
+        printer.note(str(planned))
+    chosen = _choose(found, budget, stage, available)
+    cost = found.groups.cost_of(chosen.names)
+    used, most = ("groups used where they are available", "at most ") if chosen.by_row else ("groups used", "")
+    printer.note(f"{used}: {listed(chosen.names) or 'none'}; cost {most}{amount(cost)} of {amount(total)}")
     header = _header(found, proba)
     kept = _kept(files, keep, header)
-    scores = _scores(found, chosen, files, len(names) if by_row and names else None, printer)
+    scores = _scores(found, chosen, files, printer)
     blocks = (found.respond(block, "predict_proba" if proba else "predict") for block in scores)
-    record = {"model": str(model), "groups": names, "cost": cost, "columns": header}
+    record = {"model": str(model), "groups": chosen.names, "cost": cost, "columns": header}
     if output is not None:
         rows = _write_file(output, _tables(header, blocks, files, kept))
         printer.note(f"wrote {output}: {rows:,} rows")
@@ -251,55 +214,46 @@ def export(
     printer.document({"written": str(output), **names})
 
 
-def _planned(fitted: MakesPlans, budget: float, printer: Printer) -> AnytimeModel:
-    """Return the model of the plan for a budget, and say which groups it buys."""
+class ChosenGroups(NamedTuple):
+    """The groups to predict from; ``by_row``: those of them that each row has. ``linear`` is the model of all."""
+
+    names: list[str]
+    linear: LinearModel
+    by_row: bool
+
+
+def _choose(model: AnytimeModel, budget: float | None, stage: int | None, available: list[str] | None) -> ChosenGroups:
+    """Return the groups that the options ask for."""
+    by_row = available == ["auto"] and "auto" not in model.groups.names
+    wanted = None if by_row or not available else options.names_of(available, model.groups.names)
     with refusing():
-        found = fitted.plan(budget, progress=printer.progress)
-    printer.note(str(found))
-    return found.model_
+        linear = model.stages.choose(budget, stage, wanted)
+        last = model.stages.last_stage(budget, stage, wanted)
+    names = [name for name in model.sequence.groups[:last] if wanted is None or name in wanted]
+    return ChosenGroups(names, linear, by_row)
 
 
-def _choose(
-    model: AnytimeModel, budget: float | None, stage: int | None, available: list[str] | None
-) -> tuple[LinearModel, list[str]]:
-    """Return the model that the options ask for, and its groups."""
-    wanted = options.names_of(available, model.groups.names)
-    with refusing():
-        chosen = model.stages.choose(budget, stage, wanted if available else None)
-    order = model.sequence
-    if available:
-        return chosen, [name for name in order.groups if name in wanted]
-    last = order.stage_at(budget) if budget is not None else len(order) if stage is None else stage
-    return chosen, list(order.groups[:last])
-
-
-def _scores(
-    model: AnytimeModel, chosen: LinearModel, files: Files, by_row: int | None, printer: Printer
-) -> Iterator[Float]:
-    """Yield scores (m, P), chunk by chunk, of a model, or from those of the first groups that each row has.
-
-    Only the columns that are needed are read.
-    """
-    names, columns = model.layout.names, chosen.columns
-    needed = model.labels_of(by_row) if by_row is not None and files.named else ()
+def _scores(model: AnytimeModel, chosen: ChosenGroups, files: Files, printer: Printer) -> Iterator[Float]:
+    """Yield scores (m, P), chunk by chunk. Only columns of the groups are read; with ``by_row`` they may be absent."""
+    names, linear, by_row = chosen
+    needed = model.labels_of(len(names)) if by_row and files.named else ()
     with refusing(files.place):
         absent, text = absent_columns(model.columns, needed, files.numeric if needed else ())
     if text:
         printer.warn(f"{files.place}: {text}")
-    source, watch = files.source_for(model, (), columns, absent=absent), model.watch()
-    gaps = [name for name in needed if name not in (source.feature_names or ())]
-    for chunk in files.chunks(source, printer, columns if names is None and by_row is None else None):
+    source, watch = files.source_for(model, (), linear.columns, absent=absent), model.watch()
+    columns = source.feature_names
+    gaps = [name for name in needed if name not in (columns or ())]
+    for chunk in files.chunks(source, printer):
+        if not linear.columns.size:
+            yield np.tile(linear.intercept, (chunk.n_rows, 1))
+            continue
+        X = chunk.X if columns is None or not isinstance(chunk.X, np.ndarray) else NamedArray(chunk.X, columns)
         with refusing(), chunk.located():
-            if by_row is not None:
-                read = source.feature_names if isinstance(chunk.X, np.ndarray) else None
-                X = with_gaps(chunk.X if read is None else NamedArray(chunk.X, read), gaps)
-                yield model.scores(X, stage=by_row, available="auto", watch=watch)
-                continue
-            if model.encoding is not None and columns.size:
-                table = model.encoding.table(chunk.X, columns, watch)
+            if by_row:
+                yield model.scores(with_gaps(X, gaps), stage=len(names), available="auto", watch=watch)
             else:
-                table = check_finite(chunk.X, model.layout.labels(columns))
-            yield np.asarray(table @ chosen.coef[:, columns].T) + chosen.intercept
+                yield model.scores(X, available=names, watch=watch)
     if unknown := watch.new():
         printer.warn(unknown)
 
@@ -312,7 +266,7 @@ def _header(model: AnytimeModel, proba: bool) -> list[str]:
 
 
 def _kept(files: Files, keep: list[str] | None, header: list[str]) -> list[str]:
-    """Return the columns to copy to the output, beside those of a header."""
+    """Return the columns to copy to the output, which must not be in the header already."""
     names = options.names_of(keep, files.numeric) if keep else []
     files.check_columns({"--keep": names})
     if twice := [name for name in names if name in header or names.count(name) > 1]:

@@ -24,6 +24,7 @@ from budgetline.evaluation.metrics import label_of
 from budgetline.messages import printable
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import CLEAR, Progress, make_bar, watching
+from budgetline.report.builders import left_out
 from budgetline.report.formatting import amount, number, share, with_error
 from budgetline.tables import text_table
 
@@ -143,8 +144,8 @@ class Printer:
             both = zip(rows, expected[1:].tolist(), strict=True)
             rows = [[*row, with_error(value, error, "percent")] for row, (value, error) in both]
         self.table(header, rows, left={1})
-        if left_out := [name for name in model.source.groups.names if name not in model.sequence.groups]:
-            self.say(f"not bought: {in_line(left_out)}")
+        if not_bought := left_out(model):
+            self.say(f"not bought: {in_line(not_bought)}")
 
     def budgets(self, curve: BudgetCurve) -> None:
         """Print a table of what some budgets buy."""

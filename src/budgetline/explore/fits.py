@@ -17,12 +17,14 @@ from budgetline.estimators.cross_validation import unsearched
 from budgetline.estimators.regressor import BaseRegressor
 from budgetline.estimators.unattended import FOLDS, estimator_for, shuffled_rows, unattended, usual_folds
 from budgetline.evaluation import BudgetCurve, budget_curve
-from budgetline.evaluation.resampling import Samples, make_folds
+from budgetline.evaluation.resampling import Samples, folds_in_words, make_folds
 from budgetline.explore.state import State
 from budgetline.explore.table import Sample
 from budgetline.messages import cut, hold_warnings, printable
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import watching
+from budgetline.report import Report
+from budgetline.report.builders import describe
 
 Estimator = BaseRegressor | BaseClassifier
 Tell = Callable[[str, int, int], None]
@@ -55,6 +57,13 @@ class Learned:
     def mean(self) -> BudgetCurve:
         """The mean of the folds, with its standard error."""
         return BudgetCurve.mean(self.folds)
+
+    @cached_property
+    def content(self) -> Report:
+        """What a report says of the order and the curves."""
+        made = folds_in_words(make_folds(FOLDS, self.model.classes is not None))
+        about = {"title": self.state.title, "unit": self.state.unit, "rows": len(self.sample.y), "folds_made": made}
+        return describe(self.model, self.training, self.mean, **about)  # type: ignore[arg-type]
 
 
 def estimator_of(state: State, sample: Sample) -> Estimator:

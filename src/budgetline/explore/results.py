@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import date
-from importlib.metadata import version
 
-import numpy as np
 from sklearn.base import clone
 
-from budgetline.budgets import affordable
 from budgetline.estimators.unattended import FOLDS
-from budgetline.evaluation import BudgetCurve, timeliness
-from budgetline.evaluation.metrics import label_of
-from budgetline.evaluation.resampling import Samples, folds_in_words, make_folds
+from budgetline.evaluation import BudgetCurve
+from budgetline.evaluation.resampling import Samples, make_folds
 from budgetline.explore.fits import Check, Learned, Tell
 from budgetline.explore.state import State
 from budgetline.groups import FeatureGroups
@@ -22,68 +17,23 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
 from budgetline.progress import watching
-from budgetline.report import content
-from budgetline.report.content import CROSS_VALIDATED, TRAINING
-from budgetline.report.effects import effects_in_report, picture_of
-from budgetline.report.formatting import at_least, count, listed
-from budgetline.report.sections import effect_name
-from budgetline.report.sentences import headline
+from budgetline.report.builders import (
+    curve_record,
+    effects_record,
+    known,
+    left_out,
+    method_record,
+    next_record,
+    plan_record,
+    prefix_record,
+)
+from budgetline.report.content import CROSS_VALIDATED
+from budgetline.report.formatting import count, listed
 from budgetline.sequencing import FixedOrder
 
 Part = dict[str, object]
 MOST_NAMED = 3
 """Groups that a sentence about the change of the order names."""
-
-
-def content_of(found: Learned) -> content.Content:
-    """Return what a report would say of the order and the curves."""
-    model, state = found.model, found.state
-    sequence, widths = model.sequence, {group.name: len(group.columns) for group in state.groups}
-    text, style = label_of(state.metric)
-    if state.metric == "explained":
-        text = f"explained {'variance' if model.squared_error else 'deviance'}"
-    made = folds_in_words(make_folds(FOLDS, model.classes is not None))
-    better = bool(found.mean.greater_is_better)
-    stages = (
-        content.Stage(
-            step, group, widths.get(group, 2), cost, spent, known(gain), known(part), _bought(found, group, spent)
-        )
-        for step, group, cost, spent, gain, part in zip(*sequence.to_dict().values(), strict=True)
-    )
-    labels = () if model.classes is None else tuple(map(str, model.classes.tolist()))
-    return content.Content(
-        title=state.title or f"{model.estimator} of {len(sequence)} groups",
-        version=version("budgetline"),
-        date=date.today().isoformat(),
-        unit=state.unit,
-        task=content.Task(state.task, model.estimator, model.family.loss, labels),
-        data=content.Data(len(found.sample.y), len(state.used), len(state.groups), False, ()),
-        settings=(),
-        measure=content.Measure(state.metric, text, style, better, len(found.folds), made),
-        sequence=tuple(stages),
-        left_out=tuple(name for name in state.names if name not in sequence.groups),
-        curves=(
-            curve_of(TRAINING, "this model on its training data", found.training),
-            curve_of(CROSS_VALIDATED, f"mean of {len(found.folds)} folds, each with its own order", found.mean),
-        ),
-        comparison=None,
-    )
-
-
-def _bought(found: Learned, group: str, spent: float) -> int:
-    """Return how many folds, each with its own order, have bought a group when so much is spent."""
-    return sum(group in fold.groups[: int(affordable(fold.costs, spent))] for fold in found.folds)
-
-
-def known(value: float) -> float | None:
-    """Return a number, None if it is not finite."""
-    return float(value) if np.isfinite(value) else None
-
-
-def curve_of(kind: str, label: str, curve: BudgetCurve) -> content.Curve:
-    """Return a curve as a plain record."""
-    values, errors = (() if v is None else tuple(map(known, v)) for v in (curve.values, curve.errors))
-    return content.Curve(kind, label, tuple(curve.costs.tolist()), values, errors)
 
 
 # -- order -----------------------------------------------------------------------------------------------------
@@ -104,7 +54,7 @@ def preliminary_part(model: AnytimeModel, state: State, before: Sequence[str] | 
         "preliminary": True,
         "error": None,
         "steps": steps,
-        "left_out_of_order": [name for name in state.names if name not in sequence.groups],
+        "left_out_of_order": left_out(model),
         "moved": _moved(before, sequence.groups),
         "total_cost": float(sequence.costs.sum()),
         "headline": "",
@@ -116,7 +66,7 @@ def preliminary_part(model: AnytimeModel, state: State, before: Sequence[str] | 
 
 def order_part(found: Learned, before: Sequence[str] | None) -> Part:
     """Return the order, its curve on held-out folds, and what moved compared with the order before."""
-    part, report = preliminary_part(found.model, found.state, before), content_of(found)
+    part, report = preliminary_part(found.model, found.state, before), found.content
     steps = part["steps"]
     assert isinstance(steps, list)
     for step, point in zip(steps, report.points[1:], strict=True):
@@ -124,7 +74,7 @@ def order_part(found: Learned, before: Sequence[str] | None) -> Part:
     training, judged = (asdict(curve) for curve in report.curves)
     return part | {
         "preliminary": False,
-        "headline": headline(report),
+        "headline": report.headline,
         "measure": asdict(report.measure),
         "curve": judged,
         "training": training,
@@ -160,34 +110,18 @@ def budget_part(found: Learned, plan: Plan | None = None, *, searching: bool = F
 
     ``searching`` says that it, or a better one, may still be found.
     """
-    state, report = found.state, content_of(found)
+    state, report = found.state, found.content
     if state.budget is None:
         return {"error": None, "empty": True}
-    groups = report.prefix_at(state.budget)
-    value, error = report.expected[len(groups)]
-    cost = report.training_curve.costs[len(groups)]
-    explained = report.sequence[len(groups) - 1].explained if groups else 0.0
+    stage = report.stage_at(state.budget)
     return {
         "error": None,
         "budget": state.budget,
-        "prefix": {"groups": groups, "cost": cost, "value": value, "error": error},
-        "prefix_explained": explained,
-        "plan": None if plan is None else _plan(plan),
+        "prefix": prefix_record(report, state.budget),
+        "prefix_explained": report.sequence[stage - 1].explained if stage else 0.0,
+        "plan": None if plan is None else plan_record(plan),
         "searching": searching,
     }
-
-
-def _plan(plan: Plan) -> Part:
-    """Return a plan, and what is proven of it, in plain words."""
-    if plan.optimal:
-        proof, meaning = "proven best", "No other groups within this budget explain the known rows better."
-    elif plan.ratio is not None:
-        proof = f"at least {at_least(plan.ratio)} of the best"
-        meaning = "Other groups within this budget may explain the known rows a little better, but not more than that."
-    else:
-        proof = "the best found"
-        meaning = "A short search found nothing better within this budget. That there is nothing better is not proven."
-    return {"groups": plan.groups, "cost": plan.cost, "explained": plan.explained, "proven": proof, "meaning": meaning}
 
 
 def plan_of(found: Learned, seconds: float) -> Plan:
@@ -198,27 +132,18 @@ def plan_of(found: Learned, seconds: float) -> Plan:
 
 
 def next_part(found: Learned) -> Part:
-    """Return what to buy next, from the groups at hand."""
-    ranking = next_groups(found.model, found.state.available)
-    rows = zip(ranking.groups, ranking.along, ranking.costs.tolist(), ranking.gains.tolist(), strict=True)
-    return {
-        "error": None,
-        "available": found.state.available,
-        "cost": found.model.groups.cost_of(ranking.available),
-        "rows": [{"group": g, "along": along, "cost": cost, "gain": known(gain)} for g, along, cost, gain in rows],
-        "not_ranked": ranking.unknown,
-    }
+    """Return what to buy next, from the available groups."""
+    part = next_record(found.model, next_groups(found.model, (*found.state.start, *found.state.available)))
+    ranked = part.pop("next")
+    assert isinstance(ranked, dict)
+    rows = zip(ranked["group"], ranked["along"], ranked["cost"], ranked["gain"], strict=True)
+    named = [{"group": g, "along": along, "cost": cost, "gain": known(gain)} for g, along, cost, gain in rows]
+    return {"error": None, **part, "available": found.state.available, "rows": named}
 
 
 def effects_part(found: Learned) -> Part:
     """Return the effects of columns at the stage that the budget buys, or at the last one."""
-    effects, n_effects = effects_in_report(found.model, found.state.budget)
-    stage = len(found.model.sequence)
-    if found.state.budget is not None:
-        stage = len(content_of(found).prefix_at(found.state.budget))
-    named = [(effect_name(content_of(found), effect), effect) for effect in effects]
-    shown = [{"group": each.group, "caption": name, "picture": picture_of(each)} for name, each in named]
-    return {"error": None, "stage": stage, "effects": shown, "in_all": n_effects}
+    return {"error": None, **effects_record(found.model, found.state.budget)}
 
 
 # -- comparison ------------------------------------------------------------------------------------------------
@@ -266,14 +191,12 @@ def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
 
 
 def _method(name: str, note: str, folds: Sequence[BudgetCurve], model: AnytimeModel, total: float) -> Part:
-    means = np.array([timeliness(fold, total) for fold in folds])
-    error = float(means.std(ddof=1) / np.sqrt(means.size)) if means.size > 1 else np.nan
-    judged = asdict(curve_of(CROSS_VALIDATED, name, BudgetCurve.mean(folds)))
+    judged = method_record(name, note, folds, total)
     return {
         "name": name,
         "note": note,
-        "mean": known(float(means.mean())),
-        "mean_error": known(error),
-        "curve": judged,
+        "mean": judged.timeliness,
+        "mean_error": judged.timeliness_error,
+        "curve": asdict(curve_record(CROSS_VALIDATED, name, BudgetCurve.mean(folds))),
         "order": model.sequence.groups,
     }

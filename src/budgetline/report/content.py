@@ -14,16 +14,16 @@ from budgetline.messages import shown
 from budgetline.report.thresholds import Probabilities
 
 SCHEMA = 1
-"""Version of the record; files of other versions are refused."""
+"""Version of the record. Files of other versions are refused."""
 TRAINING, CROSS_VALIDATED, BOUND, PLANS = "training", "cross-validated", "bound", "plans"
 ROUNDING = 1e-6
 """Figures of a certificate that follow from each other agree to this tolerance."""
 
-Values = tuple[float | None, ...]
+Figures = tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
-class Task:
+class TaskSummary:
     """What is predicted; ``kind`` is "regression" or "classification"."""
 
     kind: str
@@ -41,18 +41,19 @@ class Amount:
 
 
 @dataclass(frozen=True)
-class Data:
-    """The training data; ``rows`` is None if unknown."""
+class DataSummary:
+    """The training data. ``rows`` is None if unknown; ``groups`` does not count ``pairs`` of columns."""
 
     rows: int | None
     columns: int
     groups: int
+    pairs: int
     weighted: bool
     target: tuple[Amount, ...]
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingText:
     """A setting of the estimator, as text."""
 
     name: str
@@ -63,7 +64,7 @@ class Setting:
 class Measure:
     """The metric of the curves; ``style`` is "percent", "fixed" or "general"; ``folds`` is 0 without data.
 
-    ``folds_made`` says how rows were divided into folds; reports of earlier versions do not.
+    ``folds_made`` says how the rows were divided into folds.
     """
 
     name: str
@@ -71,12 +72,12 @@ class Measure:
     style: str
     greater_is_better: bool
     folds: int
-    folds_made: str = ""
+    folds_made: str
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One step of the sequence; ``agreement`` counts the folds that bought the group by this cost."""
+class OrderStep:
+    """One step of the order; ``agreement`` counts the folds that bought the group by this cost."""
 
     step: int
     group: str
@@ -89,18 +90,18 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ReportCurve:
     """Values of the metric against cost, a step function; the first point is the model without groups.
 
-    Of kind "training", with a point per stage, or "cross-validated", with a point at every cost of any fold; or the
-    "bound" of a certificate, which holds up to and including the next cost; or of "plans". ``errors`` may be empty.
+    The kind is "training" (a point per stage), "cross-validated" (a point at every cost of any fold), "plans", or
+    "bound": the bound of a certificate, which holds up to and including the next cost. ``errors`` may be empty.
     """
 
     kind: str
     label: str
     costs: tuple[float, ...]
-    values: Values
-    errors: Values
+    values: Figures
+    errors: Figures
 
     def __post_init__(self) -> None:
         if self.costs[:1] != (0,):
@@ -120,24 +121,24 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Method:
-    """A way to order the groups, cross-validated; ``values`` are those at the budgets of the comparison."""
+class ComparedMethod:
+    """A way to order the groups, cross-validated, with its values at the budgets of the comparison."""
 
     name: str
     note: str
     timeliness: float | None
     timeliness_error: float | None
-    values: Values
-    errors: Values
+    values: Figures
+    errors: Figures
 
 
 @dataclass(frozen=True)
-class Methods:
+class ComparedMethods:
     """The model's own way to order the groups, first, and others, at shares of the total cost."""
 
     shares: tuple[float, ...]
     budgets: tuple[float, ...]
-    methods: tuple[Method, ...]
+    methods: tuple[ComparedMethod, ...]
 
     def __post_init__(self) -> None:
         _check_length("budgets", self.budgets, len(self.shares))
@@ -150,7 +151,7 @@ class Methods:
 
 @dataclass(frozen=True)
 class CertifiedShare:
-    """What was achieved, a bound on what can be achieved, and their ratio; 1 where there is nothing to achieve."""
+    """What was achieved, a bound on what can be achieved, and their ratio; 1 where nothing can be achieved."""
 
     achieved: float
     bound: float
@@ -165,45 +166,35 @@ class CertifiedShare:
 
 
 @dataclass(frozen=True)
-class CertifiedShares:
+class CertifiedBudget(CertifiedShare):
+    """What is certified at a budget, a share of the total cost."""
+
+    share: float
+    budget: float
+
+
+@dataclass(frozen=True)
+class CertifiedOrder:
     """How close the order is to optimal: F/R(∅) of the training data, with the ridge penalty.
 
-    ``budgets`` are shares of the total cost. ``timeliness`` averages over all budgets; its bound is for every order.
-    ``curve`` is the bound at every budget, None where the curves show another metric or the only bound is that of all
-    groups.
+    ``timeliness`` averages over all budgets; its bound is for every order. ``curve`` is the bound at every budget,
+    None where the curves show another metric, or where the only bound is that of all groups.
     """
 
-    shares: tuple[float, ...]
-    budgets: tuple[float, ...]
-    achieved: tuple[float, ...]
-    bounds: tuple[float, ...]
-    ratios: tuple[float, ...]
+    budgets: tuple[CertifiedBudget, ...]
     timeliness: CertifiedShare
     notes: tuple[str, ...]
-    curve: Curve | None
+    curve: ReportCurve | None
 
     def __post_init__(self) -> None:
-        if not self.shares:
-            raise ValueError("shares must not be empty")
-        for name in ("budgets", "achieved", "bounds", "ratios"):
-            _check_length(name, getattr(self, name), len(self.shares))
-        for k, figures in enumerate(zip(self.achieved, self.bounds, self.ratios, strict=True)):
-            try:
-                CertifiedShare(*figures)
-            except ValueError as error:
-                raise ValueError(f"ratios[{k}]: {error}") from error
+        if not self.budgets:
+            raise ValueError("budgets must not be empty")
         if self.curve is not None:
             values = [value for value in self.curve.values if value is not None]
             if self.curve.kind != BOUND or len(values) < len(self.curve.values) or self.curve.errors:
                 raise ValueError(f"curve must be of kind {shown(BOUND)}, with all values known and no errors")
             if values != sorted(values):
                 raise ValueError("curve: a bound must not decrease")
-
-    @property
-    def rows(self) -> tuple[tuple[float, float, CertifiedShare], ...]:
-        """Share, budget and figures at each budget."""
-        found = map(CertifiedShare, self.achieved, self.bounds, self.ratios)
-        return tuple(zip(self.shares, self.budgets, found, strict=True))
 
 
 @dataclass(frozen=True)
@@ -215,16 +206,16 @@ class Purchase:
 
 
 @dataclass(frozen=True)
-class Plans:
-    """What budgets buy that are known in advance: the best sets that were found for some of them.
+class KnownBudgets:
+    """What a budget buys if it is known in advance: the best sets that were found for some budgets.
 
-    ``sets`` are those of the model, among them prefixes of the sequence, the cheapest first; a budget buys the last one
-    that it can pay for. ``curve`` is of kind "plans": what to expect of them, cross-validated, each fold with its own.
+    ``sets`` are those of the model, the cheapest first; some are prefixes of the order. A budget buys the last set that
+    it can pay for. ``curve``, of kind "plans", is what to expect: cross-validated, each fold with its own sets.
     """
 
     budgets: tuple[float, ...]
     sets: tuple[Purchase, ...]
-    curve: Curve
+    curve: ReportCurve
 
     def __post_init__(self) -> None:
         costs = [each.cost for each in self.sets]
@@ -249,19 +240,19 @@ class SharedBy:
 
 
 @dataclass(frozen=True)
-class Required:
-    """A group, and those that must be bought before it."""
+class RequiredGroups:
+    """A group, and the groups that must be bought before it."""
 
     group: str
     groups: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Effect:
-    """What a column, or a pair of columns, adds to a score at the last stage.
+class EffectRecord:
+    """What a column, or a pair of columns, adds to a score at a stage.
 
-    ``output`` names the score, if there are several; ``values`` go over the points of the column, for a pair over those
-    of the second column for each of the first.
+    ``output`` names the score, if there are several. ``values`` are those at the points of the column; for a pair,
+    those at the points of the second column for each point of the first.
     """
 
     group: str
@@ -288,21 +279,21 @@ class Content:
     version: str
     date: str
     unit: str
-    task: Task
-    data: Data
-    settings: tuple[Setting, ...]
+    task: TaskSummary
+    data: DataSummary
+    settings: tuple[SettingText, ...]
     measure: Measure
-    sequence: tuple[Stage, ...]
+    sequence: tuple[OrderStep, ...]
     left_out: tuple[str, ...]
-    curves: tuple[Curve, ...]
-    comparison: Methods | None
-    certificate: CertifiedShares | None = None
-    shared: tuple[SharedBy, ...] = ()
-    required: tuple[Required, ...] = ()
-    effects: tuple[Effect, ...] = ()
-    effects_in_all: int = 0
-    plans: Plans | None = None
-    probabilities: Probabilities | None = None
+    curves: tuple[ReportCurve, ...]
+    comparison: ComparedMethods | None
+    certificate: CertifiedOrder | None
+    shared: tuple[SharedBy, ...]
+    required: tuple[RequiredGroups, ...]
+    effects: tuple[EffectRecord, ...]
+    effects_in_all: int
+    plans: KnownBudgets | None
+    probabilities: Probabilities | None
 
     def __post_init__(self) -> None:
         kinds = [curve.kind for curve in self.curves]
@@ -310,31 +301,31 @@ class Content:
             raise ValueError(f"curves must hold one of kind {shown(TRAINING)}")
         if len(set(kinds)) < len(kinds):
             raise ValueError("curves must be of different kinds")
-        if self.training_curve.costs != (0.0, *(stage.cumulative_cost for stage in self.sequence)):
+        if self.training_curve.costs != (0.0, *(step.cumulative_cost for step in self.sequence)):
             raise ValueError(f"curves: the {TRAINING} one must have the costs of the sequence")
-        if any(stage.step != k for k, stage in enumerate(self.sequence, start=1)):
+        if any(step.step != k for k, step in enumerate(self.sequence, start=1)):
             raise ValueError("sequence must have the steps 1, 2, …, in order")
         if self.certificate is not None:
             self._check_certificate(self.certificate)
         if self.plans is not None:
             self._check_plans(self.plans)
         if self.probabilities is not None and (len(self.task.classes) != 2 or not self.measure.folds):
-            raise ValueError("probabilities: there are none without folds and two classes")
+            raise ValueError("probabilities must be null unless there are folds and two classes")
 
-    def _check_certificate(self, found: CertifiedShares) -> None:
+    def _check_certificate(self, found: CertifiedOrder) -> None:
         total = self.total_cost
-        for share, budget in zip(found.shares, found.budgets, strict=True):
-            if not 0 <= share <= 1 or abs(budget - share * total) > ROUNDING * total:
-                raise ValueError(f"certificate: budgets must be shares of the total cost, got {budget:g}")
+        for each in found.budgets:
+            if not 0 <= each.share <= 1 or abs(each.budget - each.share * total) > ROUNDING * total:
+                raise ValueError(f"certificate: budgets must be shares of the total cost, got {each.budget:g}")
         if found.curve is not None and self.measure.name != "explained":
             raise ValueError(f"certificate: there is no curve of a bound on {shown(self.measure.name)}")
         if found.curve is not None and abs(found.curve.costs[-1] - total) > ROUNDING * total:
             raise ValueError("certificate: the curve must end at the total cost")
 
-    def _check_plans(self, found: Plans) -> None:
+    def _check_plans(self, found: KnownBudgets) -> None:
         if not self.measure.folds:
-            raise ValueError("plans: there are none without folds")
-        names = {stage.group for stage in self.sequence}
+            raise ValueError("plans must be null without folds")
+        names = {step.group for step in self.sequence}
         if unknown := [name for each in found.sets for name in each.groups if name not in names]:
             raise ValueError(f"plans: group {shown(unknown[0])} is not in the sequence")
 
@@ -344,12 +335,12 @@ class Content:
         return self.training_curve.costs[-1]
 
     @property
-    def training_curve(self) -> Curve:
+    def training_curve(self) -> ReportCurve:
         """The fitted model on its training data."""
         return next(curve for curve in self.curves if curve.kind == TRAINING)
 
     @property
-    def main_curve(self) -> Curve:
+    def main_curve(self) -> ReportCurve:
         """The curve to rely on: cross-validated if there is one."""
         return next((curve for curve in self.curves if curve.kind == CROSS_VALIDATED), self.training_curve)
 
@@ -361,12 +352,15 @@ class Content:
     @property
     def equal_costs(self) -> bool:
         """Whether all groups of the sequence cost the same, or nothing."""
-        return len({stage.cost for stage in self.sequence} - {0.0}) <= 1
+        return len({step.cost for step in self.sequence} - {0.0}) <= 1
 
-    def prefix_at(self, budget: float) -> tuple[str, ...]:
-        """Return the groups that a budget buys in the order of the sequence."""
-        stage = int(affordable(np.array(self.training_curve.costs[1:]), budget))
-        return tuple(stage.group for stage in self.sequence[:stage])
+    def stage_at(self, budget: float) -> int:
+        """Return how many groups a budget buys in the order of the sequence."""
+        return int(affordable(np.array(self.training_curve.costs[1:]), budget))
+
+    def prefix(self, stage: int) -> tuple[str, ...]:
+        """Return the first groups of the sequence."""
+        return tuple(step.group for step in self.sequence[:stage])
 
     @cached_property
     def points(self) -> tuple[int, ...]:
@@ -380,6 +374,6 @@ class Content:
         return tuple(map(self.main_curve.point, self.points))
 
 
-def _check_length(name: str, entries: Values, length: int) -> None:
+def _check_length(name: str, entries: Figures, length: int) -> None:
     if len(entries) != length:
         raise ValueError(f"{name} must have {length} entries, got {len(entries)}")

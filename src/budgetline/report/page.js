@@ -55,7 +55,7 @@ function drawCurve() {
   const above = limit ? stepRuns(limit, k => limit.values[k], x, y)[0] : [];
   if (limit) draw(svg, "path", { class: "beyond", d: path([...above, [above.at(-1)[0], box.top], [above[0][0], box.top]]) + "Z" });
   curveAxes(svg, box, x, y, measure, bent ? `${unit} (square-root scale)` : unit);
-  if (far) draw(svg, "text", { x: box.right - 4, y: y.place(main.values[0]) + (measure.greater_is_better ? -8 : 16), "text-anchor": "end" }, `${number(main.values[0], style)} with no groups, beyond this axis`);
+  if (far) draw(svg, "text", { x: box.right - 4, y: y.place(main.values[0]) + (measure.greater_is_better ? -8 : 16), "text-anchor": "end" }, `${number(main.values[0], style)} with no groups${width < 480 ? "" : ", beyond this axis"}`);
   drawBand(svg, main, x, y, total);
   if (limit) draw(svg, "path", { class: "line line-bound", d: path(above) });
   if (plans) drawSteps(svg, plans.curve, x, y, "line-plans", total);
@@ -154,9 +154,9 @@ function showThreshold() {
   };
   $("called").replaceChildren(
     row("Sensitivity", right, missed, `of class ${positiveClass}`, `called ${positiveClass}`),
-    row("Specificity", spared, wrong, `of class ${otherClass}`, "not"),
+    row("Specificity", spared, wrong, `of class ${otherClass}`, `called ${otherClass}`),
     row("Positive predictive value", right, wrong, `called ${positiveClass}`, positiveClass),
-    row("Negative predictive value", spared, missed, "that are not", otherClass),
+    row("Negative predictive value", spared, missed, `called ${otherClass}`, otherClass),
   );
   drawReliability(counts);
 }

@@ -22,14 +22,14 @@ from budgetline.report.sentences import headline, warning
 class Report(Content):
     """What a fitted model is worth at every budget: one plain record, rendered as HTML, Markdown or JSON.
 
-    Made by :func:`make_report`. All parts are frozen records of numbers, strings and tuples; unknown values are None.
+    Made by :func:`make_report`. All parts are frozen records of numbers, strings and tuples. Unknown values are None.
 
     Attributes
     ----------
     title, version, date, unit : str
         ``version`` is that of the library, ``unit`` that of the costs.
     task : record with kind, estimator, loss, classes
-    data : record with rows, columns, groups, weighted, target
+    data : record with rows, columns, groups, pairs, weighted, target
     settings : tuple of records with name, value
     measure : record with name, label, style, greater_is_better, folds, folds_made
         The metric of the curves.
@@ -41,14 +41,14 @@ class Report(Content):
     curves : tuple of records with kind, label, costs, values, errors
         Of kind "training" and, where data were given, "cross-validated"; the first point is before any group.
     comparison : record with shares, budgets, methods; or None
-    certificate : record with shares, budgets, achieved, bounds, ratios, timeliness, notes, curve; or None
+    certificate : record with budgets (achieved, bound, ratio, share, budget), timeliness, notes, curve; or None
         Shares F/R(∅) of the training data, with the ridge penalty; ``curve`` is the bound.
     shared : tuple of records with name, cost, groups
     required : tuple of records with group, groups
     effects : tuple of records with group, axes, output, values
         What columns add to the score at the last stage, those with the largest range of ``effects_in_all``.
     plans : record with budgets, sets (groups, cost), curve; or None
-        What budgets buy that are known in advance.
+        What a budget buys if it is known in advance.
     probabilities : record with thresholds, stages (stage, first, second); or None
         Held-out rows of each of two classes, counted by the predicted probability of the second.
 

@@ -1,4 +1,4 @@
-"""The effects of a model for its report: few enough for a page, with a rug from the data."""
+"""The effects of a model as records: few enough for a page, with marks where the data are."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from budgetline.arrays import Float
 from budgetline.encoding.encoders import MOST_SHOWN, NumberEncoder
 from budgetline.encoding.raw import known_table
 from budgetline.evaluation import effects_of
-from budgetline.evaluation.pictures import Axis, picture
+from budgetline.evaluation.pictures import Axis, caption, picture
 from budgetline.model.anytime import AnytimeModel, model_and_table
-from budgetline.report.content import Effect
+from budgetline.report.content import EffectRecord
 
 MOST_EFFECTS = 36
-"""A report shows so many effects, those with the largest range."""
+"""A report shows at most this number of effects, those with the largest range."""
 MARKS = 50
 """Marks of a rug: quantiles at even shares of the rows."""
 DIGITS = 4
 """Digits of effects in a report."""
 
 
-def effects_in_report(model: AnytimeModel, budget: float | None = None) -> tuple[tuple[Effect, ...], int]:
-    """Return the effects at a budget, None: at the last stage, in the order of the sequence, and how many they are."""
+def effect_records(model: AnytimeModel, budget: float | None = None) -> tuple[tuple[EffectRecord, ...], int]:
+    """Return the largest effects, in the order of the sequence, and the number of all. Without a budget: at the end."""
     parts = [
         (effect, output, values)
         for effect in effects_of(model, budget=budget)
         for output, values in effect.by_output()
-        if np.isfinite(values).all() and np.any(values)  # a column of rare levels alone says nothing
+        if np.isfinite(values).all() and np.any(values)  # a column of rare categories says nothing
     ]
     by_range = np.argsort([-float(np.ptp(values)) for _, _, values in parts], kind="stable")
     found = []
     for k in np.sort(by_range[:MOST_EFFECTS]).tolist():
         effect, output, values = parts[k]
-        found.append(Effect(effect.group, effect.axes, output, tuple(_short(v) for v in values.ravel().tolist())))
+        found.append(EffectRecord(effect.group, effect.axes, output, tuple(_short(v) for v in values.ravel().tolist())))
     return tuple(found), len(parts)
 
 
-def with_rugs(effects: tuple[Effect, ...], fitted: object, X: object) -> tuple[Effect, ...]:
+def with_rugs(effects: tuple[EffectRecord, ...], fitted: object, X: object) -> tuple[EffectRecord, ...]:
     """Replace the knots of numbers by quantiles of the data; lines over few numbers by the values at these."""
     model, X = model_and_table(fitted, X)
     if not effects or sparse.issparse(X):
@@ -56,7 +56,7 @@ def with_rugs(effects: tuple[Effect, ...], fitted: object, X: object) -> tuple[E
     return tuple(_with_rug(effect, numbers, encoding is None) for effect in effects)
 
 
-def _with_rug(effect: Effect, numbers: dict[str, Float], line: bool) -> Effect:
+def _with_rug(effect: EffectRecord, numbers: dict[str, Float], line: bool) -> EffectRecord:
     axis = effect.axes[0]
     if len(effect.axes) == 2 or not axis.numbers or not (x := numbers[axis.column]).size:
         return effect
@@ -69,7 +69,12 @@ def _with_rug(effect: Effect, numbers: dict[str, Float], line: bool) -> Effect:
     return replace(effect, axes=(replace(axis, rug=rug),))
 
 
-def picture_of(effect: Effect) -> str:
+def caption_of(effect: EffectRecord, classes: bool) -> str:
+    """Return the column, or both columns of a pair, and the class that up means, or the target."""
+    return caption(effect.name, effect.output, classes)
+
+
+def picture_of(effect: EffectRecord) -> str:
     """Return an effect as SVG."""
     return picture(effect.axes, np.reshape(effect.values, [len(axis) for axis in effect.axes]))
 
