@@ -76,7 +76,9 @@ class RawColumn:
         values = [read(level) for level in self.levels]
         other = [k for k, level in enumerate(self.levels) if values[k] is None and not stands_for_missing(level)]
         if other and form is None and 2 * np.isin(codes, other).sum() > codes.size:
-            raise ValueError(f"column {shown(self.name)} holds text such as {shown(self.levels[other[0]])}, not numbers")
+            raise ValueError(
+                f"column {shown(self.name)} holds text such as {shown(self.levels[other[0]])}, not numbers"
+            )
         return replace(self, numbers=_floats([*values, None])[codes]).as_numbers(largest)
 
     def as_levels(self) -> tuple[Positions, tuple[str, ...]]:
