@@ -255,9 +255,9 @@ def page(outcomes: list[Outcome]) -> list[str]:
         'before*: `encoding="spline"` of 2026-11-17, without cross-validation. *largest fall*: from a budget to a '
         "larger one, in standard errors of the difference. *seconds*: processor time of the command on a whole table.",
         "",
-        "The least penalty of products of columns (`LEAST_PENALTY`) was picked on these folds of hmeq and titanic, among "
-        "five values, so their figures are slightly optimistic. *Splines before* were measured once, so the standard "
-        "error there is that of budgetline's own folds.",
+        "The least penalty of products of columns (`LEAST_PENALTY`) was picked on these folds of hmeq and titanic, "
+        "among five values, so their figures are slightly optimistic. *Splines before* were measured once, so the "
+        "standard error there is that of budgetline's own folds.",
         "",
         "| table | budgets | budgetline | splines before | linear | boosting | folds with pairs | columns bought | "
         "largest fall | seconds |",

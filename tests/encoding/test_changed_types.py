@@ -400,7 +400,7 @@ def test_text_that_training_rows_never_showed_is_missing_and_told_once(stored, t
         "column 'rate': 2 of 240 values, such as 'Everyone', are not written like those of the training data "
         "(form: percent), and count as missing"
     )
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning, match="missing") as told:
         found = model.predict(asked)
     assert [str(each.message) for each in told] == [text]
     np.testing.assert_array_equal(found, model.predict(gaps))

@@ -87,7 +87,7 @@ class Watch:
     told: set[str] = field(default_factory=set)
 
     def note(self, name: str, encoder: Encoder, column: RawColumn) -> None:
-        """Count the values of a raw column; a column of numbers, for an encoder of numbers, has none that is unknown."""
+        """Count the values of a raw column; numbers for an encoder of numbers are all known."""
         if name in self.told or (isinstance(encoder, NumberEncoder) and column.numbers is not None):
             return
         new = Unknown(name, self.usual.get(name, 0.0))
