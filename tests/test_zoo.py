@@ -1,5 +1,7 @@
 """Defaults on raw tables as people have them, which are not part of the package."""
 
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,10 @@ from sklearn.model_selection import KFold
 from budgetline import AnytimeRegressor
 
 ZOO = Path(__file__).resolve().parents[2] / "shared" / "data" / "zoo"
-pytestmark = pytest.mark.skipif(not ZOO.is_dir(), reason="needs the raw tables in ../shared/data/zoo")
+needs_tables = pytest.mark.skipif(not ZOO.is_dir(), reason="needs the raw tables in ../shared/data/zoo")
 
 
+@needs_tables
 @pytest.mark.parametrize("seed", [0, 1])
 def test_ames(seed):
     """Splines of 79 columns: no later stage is much worse, and no house is predicted far outside the range of prices.
@@ -31,3 +34,22 @@ def test_ames(seed):
         assert np.min(predicted) >= low - span / 4
         assert np.max(predicted) <= low + 5 * span / 4
     assert np.all(np.mean(found, axis=0) >= [0.80, 0.84, 0.85, 0.85])
+
+
+def test_the_page_names_what_is_behind_what_falls_and_what_is_slow(monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[1] / "experiments")])
+    zoo = import_module("zoo")
+    steps, noise = np.array([0.8, 0.9, 0.7, 0.7]), np.array([-0.002, 0.0, 0.001, 0.001, 0.0])[:, None]
+    scores = steps + noise * np.array([1.0, 2.0, 3.0, 4.0])
+    hmeq = zoo.Outcome("hmeq", scores, scores - 0.1, scores + 0.02, 5, 12.0, 21.0)
+    telco = zoo.Outcome("telco", np.sort(scores, axis=1), scores, scores + 0.02, 0, 12.0, 9.0)
+    linear, before, boosted, fallen, slow = zoo.summary([hmeq, telco])
+    assert "standard error in 0 of 4 cases" in zoo.summary([hmeq])[0]
+    assert "hmeq at 10 (-0.229" in before
+    assert "telco at 2 (-0.101" in before
+    assert "4 of 4 cases: hmeq at 2 (-0.020" in boosted
+    assert boosted.endswith("No fold chose pairs on telco.")
+    assert "on hmeq (" in fallen
+    assert "telco" not in fallen
+    assert "at most 21 seconds of processor time (hmeq)" in slow
+    assert "telco at 5" in linear

@@ -28,7 +28,7 @@ from budgetline.evaluation import compare
 from budgetline.explore.fits import learn
 from budgetline.explore.state import Group, State
 from budgetline.explore.table import Sample
-from budgetline.runtime import AnytimeRunner
+from budgetline.runtime import AnytimeRunner, Extractor
 
 N = 240
 BIG = 2**53
@@ -368,3 +368,63 @@ def test_explore_takes_a_column_without_value_in_a_fold():
     state = State(("y", *X.column_names), groups, "y", "regression", "squared_error", encoding="spline")
     found = learn(Sample(X, target()[:200]), state, None, lambda: None, lambda *_: None, lambda model: None)
     assert all(np.isfinite(fold.values).all() for fold in found.folds)
+
+
+# -- text in a column of numbers ----------------------------------------------------------------------------------
+
+
+def measured(**changes):
+    """Return a table of numbers and percentages, of which some rows may be others, and a target."""
+    rng = np.random.default_rng(5)
+    size, rate = rng.integers(1, 300, N).astype(float), rng.integers(1, 900, N) / 10
+    X = pd.DataFrame({"size": [f"{value:g}" for value in size], "rate": [f"{value}%" for value in rate]})
+    for name, texts in changes.items():
+        X.loc[: len(texts) - 1, name] = texts
+    return X, np.log(size) + rate / 30
+
+
+def numeric(X):
+    return X.assign(size=pd.to_numeric(X["size"], errors="coerce"))
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_text_that_training_rows_never_showed_is_missing_and_told_once(stored, tmp_path):
+    """A shifted row has "3.0M" in a column of numbers: predict was an error."""
+    X, y = measured()
+    model = AnytimeRegressor(encoding="spline").fit(numeric(X), y)
+    if stored:
+        budgetline.save(model, tmp_path / "m")
+        model = budgetline.load(tmp_path / "m")
+    asked, _ = measured(size=["3.0M", "n/a"], rate=["Everyone", "Teen", "NA"])
+    gaps = numeric(asked).assign(rate=[None] * 3 + asked["rate"].tolist()[3:])
+    text = (
+        "column 'size': 1 of 240 values, such as '3.0M', is not a number, and counts as missing; "
+        "column 'rate': 2 of 240 values, such as 'Everyone', are not written like those of the training data "
+        "(form: percent), and count as missing"
+    )
+    with pytest.warns(UserWarning, match="missing") as told:
+        found = model.predict(asked)
+    assert [str(each.message) for each in told] == [text]
+    np.testing.assert_array_equal(found, model.predict(gaps))
+
+
+def test_a_column_of_text_is_still_no_column_of_numbers():
+    X, y = measured()
+    model = AnytimeRegressor(encoding="spline").fit(numeric(X), y)
+    with pytest.raises(ValueError, match="column 'size' holds text such as 'large', not numbers"):
+        model.predict(measured(size=["large"] * 121)[0])
+    with pytest.warns(UserWarning, match="column 'size': 120 of 240 values, such as 'large', are not numbers"):
+        model.predict(measured(size=["large"] * 120)[0])
+
+
+def test_extractors_of_several_rows_may_return_text_beside_numbers():
+    X, y = measured()
+    model = AnytimeRegressor(encoding="spline").fit(numeric(X), y)
+    asked = {"size": ["3.0M", "12", "40"], "rate": ["1.5%", "2.5%", "60.0%"]}
+    extractors = {
+        name: Extractor(lambda rows, values=values: [values[i] for i in rows], batch=True)
+        for name, values in asked.items()
+    }
+    with AnytimeRunner(model, extractors) as runner, pytest.warns(UserWarning, match="1 of 3 values, such as '3.0M',"):
+        answer = runner.predict_many([0, 1, 2])
+    assert not answer.faults

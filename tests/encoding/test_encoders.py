@@ -220,6 +220,14 @@ def test_text_for_a_column_of_numbers_is_an_error_that_names_it():
     found = encoder_for(RawColumn("x", np.arange(50.0)))
     with pytest.raises(ValueError, match="column 'x' holds text such as 'old', not numbers"):
         found.encode(object_column(["old"], "x"))
+    with pytest.raises(ValueError, match="column 'x' holds text such as 'old', not numbers"):
+        found.encode(object_column(["1", "old", "new", None, "older"], "x"))
+
+
+def test_some_text_for_a_column_of_numbers_is_missing():
+    found = encoder_for(RawColumn("x", np.array([*range(50), np.nan])))
+    coded = found.encode(object_column(["7", "3.0M", "12", "n/a"], "x"))
+    np.testing.assert_array_equal(coded, found.encode(RawColumn("x", np.array([7, np.nan, 12, np.nan]))))
 
 
 # -- outside the data, and where there are few --------------------------------------------------------------------

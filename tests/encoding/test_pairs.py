@@ -5,10 +5,11 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import log_loss
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups, load, open_source, save
 from budgetline.encoding.fitting import encoding_from, summary_of
-from budgetline.encoding.pairs import MOST_PRODUCTS, PAIR_WEIGHT, CellSums, Screen, bins_of
+from budgetline.encoding.pairs import LEAST_PENALTY, MOST_PRODUCTS, PAIR_WEIGHT, CellSums, Screen, bins_of
 from budgetline.encoding.raw import raw_table
 
 SEED = 0
@@ -68,7 +69,7 @@ def test_gains_are_those_of_a_penalised_score_test_row_by_row(weighted):
         left, right = a.means[codes[i]], b.means[codes[j]]
         Q = (left[:, :, None] * right[:, None, :]).reshape(len(X), -1)
         effects = np.hstack([np.eye(len(a.means))[codes[i]], np.eye(len(b.means))[codes[j]]])
-        penalty = weight.sum() * 1e-3 * PAIR_WEIGHT * np.outer(a.penalties, b.penalties).ravel()
+        penalty = max(weight.sum() * 1e-3 * PAIR_WEIGHT, LEAST_PENALTY) * np.outer(a.penalties, b.penalties).ravel()
         expected = 0.0
         for r, h in zip(residual.T, curvature.T, strict=True):
             H = effects.T @ (effects * (weight * h)[:, None])
@@ -95,6 +96,19 @@ def test_columns_that_act_together_are_found(kind, seed):
     assert found.feature_groups_.prices.total == 5
     order = found.sequence_.groups
     assert all(order.index(name) > max(map(order.index, name.split(" × "))) for name in pairs)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_small_alpha_does_not_let_products_fit_noise(seed):
+    """The ridge constant that suits single columns is too small for the products of ten pairs that explain nothing."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.standard_normal((1000, 6)), columns=list("abcdef"))
+    y = X["a"] + X["b"] + X["c"] + rng.logistic(size=1000) > 0
+    losses = []
+    for most in (0, 10):
+        model = AnytimeClassifier(encoding=Encoding(interactions=most), alpha=1e-4, rule="score").fit(X[::2], y[::2])
+        losses.append(log_loss(y[1::2], model.predict_proba(X[1::2])))
+    assert losses[1] < 1.07 * losses[0]
 
 
 def test_products_that_rest_on_few_rows_are_left_out():

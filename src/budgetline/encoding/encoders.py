@@ -11,8 +11,8 @@ from itertools import chain, count
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.encoding.raw import RawColumn, exact_number_in, is_number_text
-from budgetline.encoding.written import Form
+from budgetline.encoding.raw import RawColumn, exact_number_in, is_number_text, number_in
+from budgetline.encoding.written import Form, stands_for_missing
 
 TIE = 1e-9
 """Numbers whose warped values differ by no more are the same, but for rounding."""
@@ -75,7 +75,7 @@ class NumberEncoder:
 
     Where such a flag is set, the curves are 0, their mean. The ridge counts the squares of the coefficients of
     standardised design columns with ``weights`` (width,). Text is read in the ``form`` of the training data, if it was
-    text; what is written in another way is missing. ``values`` are the different numbers of the training data,
+    text. Text that cannot be read is missing. ``values`` are the different numbers of the training data,
     ascending, if there are at most ``MOST_SHOWN``; they only say where effects are shown.
     """
 
@@ -133,10 +133,10 @@ class NumberEncoder:
         return found
 
     def known(self, column: RawColumn) -> list[str | None]:
-        """Return the levels of a raw column, None for text that does not have the form."""
-        read = self.form
+        """Return the levels of a raw column, None for text that cannot be read as a number."""
+        read = number_in if self.form is None else self.form.number_in
         levels = column.levels if column.numbers is None else ()
-        return [level if read is None or read.number_in(level) is not None else None for level in levels]
+        return [level if read(level) is not None or stands_for_missing(level) else None for level in levels]
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,11 @@ FLAGS = 12
 """Flags of a column that are multiplied."""
 PAIR_WEIGHT = 10.0
 """The ridge counts products this many times as much as the product of the weights of their factors."""
+LEAST_PENALTY, MOST_WEIGHT = 50.0, 1e4
+"""The ridge constant of products, times the number of rows, is at least this, unless that takes a larger weight.
+
+An alpha that suits single columns may be too small for the many more products: they would fit noise.
+"""
 LEAST_SPREAD, LEAST_ROWS = 0.02, 20
 """Products that vary less, or that rest on fewer rows, such as those of two rare categories, are left out.
 
@@ -195,7 +200,7 @@ class Screen:
         if min(len(a.means), len(b.means)) < 2:
             return 0.0
         products = np.einsum("ap,bq->abpq", a.means, b.means).reshape(len(a.means), len(b.means), -1)
-        penalty = self.total * self.alpha * PAIR_WEIGHT * np.outer(a.penalties, b.penalties).ravel()
+        penalty = self.total * self.alpha * self.weight * np.outer(a.penalties, b.penalties).ravel()
         rows, columns = self._slices[i], self._slices[j]
         parts = zip(self.sums.residual, self.sums.curvature, strict=True)
         return sum(_gain(r[rows, columns], h[rows, columns], products, penalty, self.dispersion) for r, h in parts)
@@ -205,6 +210,13 @@ class Screen:
         """Number of rows."""
         return self.sums.rows
 
+    @cached_property
+    def weight(self) -> float:
+        """How many times as much the ridge counts a product as the product of the weights of its factors."""
+        if not self.alpha:
+            return PAIR_WEIGHT
+        return float(np.clip(LEAST_PENALTY / (self.alpha * self.total), PAIR_WEIGHT, MOST_WEIGHT))
+
     def pair(self, i: int, j: int) -> Pair:
         """Return the products of two columns that vary, with their weights."""
         a, b = self.bins[i], self.bins[j]
@@ -213,7 +225,7 @@ class Screen:
         mean = np.einsum("ab,abpq->pq", share, products)
         variance, fourth = (np.einsum("ab,abpq->pq", share, (products - mean) ** power) for power in (2, 4))
         p, q = np.nonzero((variance > LEAST_SPREAD**2) & (self.total * variance**2 >= LEAST_ROWS * fourth))
-        weights = PAIR_WEIGHT * a.penalties[p] * b.penalties[q] / variance[p, q]
+        weights = self.weight * a.penalties[p] * b.penalties[q] / variance[p, q]
         terms, centres = np.stack([a.columns[p], b.columns[q]]), np.stack([a.centres[p], b.centres[q]])
         return Pair((i, j), terms, centres, weights)
 

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.devices import on_host
-from budgetline.encoding.written import NUMBER, Form
+from budgetline.encoding.written import NUMBER, Form, stands_for_missing
 from budgetline.inputs import Frame, NamedArray, RowError, check_table, column_names, is_missing, numbers_of
 from budgetline.messages import did_you_mean, shown
 
@@ -59,9 +59,10 @@ class RawColumn:
         return np.isnan(self.numbers) if self.numbers is not None else np.asarray(self.codes) < 0
 
     def as_numbers(self, largest: float = np.finfo(float).max, form: Form | None = None) -> Float:
-        """Return the entries as numbers, also flags and text such as "3.5"; larger ones and other text are errors.
+        """Return the entries as numbers, also flags and text such as "3.5"; larger ones are errors.
 
-        With a form, text is read in it, and other text is missing.
+        With a form, text is read in it. Other text is missing. Without a form, other text in more than half of the
+        rows is an error: the column is another one.
         """
         if self.numbers is not None:
             wrong = np.abs(self.numbers) > largest
@@ -71,12 +72,14 @@ class RawColumn:
                 what = "contains infinity" if np.isinf(value) else f"holds {value:g}, which is too large: rescale it"
                 raise RowError(f"column {shown(self.name)} {what}", row)
             return self.numbers
-        read = number_in if form is None else form.number_in
+        read, codes = number_in if form is None else form.number_in, np.asarray(self.codes)
         values = [read(level) for level in self.levels]
-        if None in values and form is None:
-            level = self.levels[values.index(None)]
-            raise ValueError(f"column {shown(self.name)} holds text such as {shown(level)}, not numbers")
-        return replace(self, numbers=_floats([*values, None])[np.asarray(self.codes)]).as_numbers(largest)
+        other = [k for k, level in enumerate(self.levels) if values[k] is None and not stands_for_missing(level)]
+        if other and form is None and 2 * np.isin(codes, other).sum() > codes.size:
+            raise ValueError(
+                f"column {shown(self.name)} holds text such as {shown(self.levels[other[0]])}, not numbers"
+            )
+        return replace(self, numbers=_floats([*values, None])[codes]).as_numbers(largest)
 
     def as_levels(self) -> tuple[Positions, tuple[str, ...]]:
         """Return the entries as codes and levels; different numbers are different levels."""

@@ -1,4 +1,4 @@
-"""Text that a model does not know: counted when it predicts, and told if it is too much to be new categories."""
+"""Text that a model does not know: counted when it predicts, and told if it is more than a few new categories."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import sqrt
 
 import numpy as np
 
-from budgetline.encoding.encoders import Encoder, LevelEncoder
+from budgetline.encoding.encoders import Encoder, NumberEncoder
 from budgetline.encoding.raw import RawColumn
 from budgetline.messages import shown, warn
 
@@ -20,15 +20,17 @@ NOISE = 4.0
 
 @dataclass(frozen=True)
 class Unknown:
-    """How many values of a column are not missing, how many of these have an unknown category, and one such category.
+    """How many values of a column are not missing, how many of these are unknown, and an example.
 
-    ``usual`` is the share of rare categories in the training data, which the model does not know either. A column is
-    ``empty`` if it had no value there. If the model reads text in a ``form``, other text is unknown.
+    Unknown are categories that the model does not know, and text in a column of ``numbers`` that is no number, or not
+    in the ``form`` of the training data. ``usual`` is the share of rare categories, or of text in another form, in the
+    training data. A column is ``empty`` if it had no value there.
     """
 
     column: str
     usual: float
     empty: bool = False
+    numbers: bool = False
     form: str = ""
     count: int = 0
     total: int = 0
@@ -46,7 +48,13 @@ class Unknown:
 
     @property
     def surprising(self) -> bool:
-        """Whether unknown values are most of those that the model could know, and more than chance would have."""
+        """Whether a person should know of the unknown values.
+
+        Categories: they are most of those that the model could know, and more than chance would have. Numbers: there is
+        one, if the training data had none.
+        """
+        if self.numbers and not self.usual:
+            return self.count > 0
         expected = self.usual * self.total
         most = max((self.total + expected) / 2, expected + NOISE * sqrt(expected * (1 - self.usual)))
         return self.count >= LEAST and self.count > most
@@ -55,8 +63,11 @@ class Unknown:
         if self.empty:
             return f"column {shown(self.column)} had no value in the training data: its values are ignored"
         what = f"column {shown(self.column)}: {self.count:,} of {self.total:,} values, such as {shown(self.example)},"
-        if self.form:
-            return f"{what} are not written like those of the training data (form: {self.form}), and count as missing"
+        if self.numbers:
+            form = f"written like those of the training data (form: {self.form})"
+            if self.count == 1:
+                return f"{what} is not {form if self.form else 'a number'}, and counts as missing"
+            return f"{what} are not {form if self.form else 'numbers'}, and count as missing"
         return (
             f"{what} are categories that the model does not know, and are treated like rare ones: check their type and "
             "spelling"
@@ -65,10 +76,10 @@ class Unknown:
 
 @dataclass
 class Watch:
-    """Counts unknown categories in the tables that a model predicts from, and warns once of each column.
+    """Counts unknown values in the tables that a model predicts from, and warns once of each column.
 
-    ``usual`` are the shares of rare categories in the training data, by column. Counts of threads may miss each other,
-    which only delays a warning.
+    ``usual`` are the shares of rare categories, and of text in another form, in the training data, by column. Counts of
+    threads may miss each other, which only delays a warning.
     """
 
     usual: Mapping[str, float]
@@ -76,13 +87,15 @@ class Watch:
     told: set[str] = field(default_factory=set)
 
     def note(self, name: str, encoder: Encoder, column: RawColumn) -> None:
-        """Count the values of a raw column; numbers have no categories."""
-        levels = isinstance(encoder, LevelEncoder)
-        form = None if isinstance(encoder, LevelEncoder) or column.numbers is not None else encoder.form
-        if (levels or form is not None) and name not in self.told:
-            empty = isinstance(encoder, LevelEncoder) and encoder.empty
-            new = Unknown(name, self.usual.get(name, 0.0), empty, "" if form is None else form.name)
-            self.found[name] = self.found.get(name, new).with_values(encoder, column)
+        """Count the values of a raw column; numbers for an encoder of numbers are all known."""
+        if name in self.told or (isinstance(encoder, NumberEncoder) and column.numbers is not None):
+            return
+        new = Unknown(name, self.usual.get(name, 0.0))
+        if isinstance(encoder, NumberEncoder):
+            new = replace(new, numbers=True, form="" if encoder.form is None else encoder.form.name)
+        elif encoder.empty:
+            new = replace(new, empty=True)
+        self.found[name] = self.found.get(name, new).with_values(encoder, column)
 
     def new(self) -> str:
         """Return what is surprising about columns that were not told yet, "" if nothing is."""

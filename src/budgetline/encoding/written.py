@@ -175,6 +175,11 @@ class Undecided:
         return f"column {shown(column)} stays text: {shown(self.example)} may be {self.ways}"
 
 
+def stands_for_missing(text: str) -> bool:
+    """Return whether a text stands for a missing value beside numbers, such as "n/a"."""
+    return text.strip().lower() in WORDS
+
+
 def _are(number: float) -> str:
     return f"{number:,.0f} {'is' if round(number) == 1 else 'are'}"
 
@@ -184,7 +189,7 @@ def find_written(weights: Mapping[str, float]) -> Written | Undecided | None:
     texts: Counter[str] = Counter()
     for text, weight in weights.items():
         texts[text.strip()] += weight  # type: ignore[assignment]
-    values = {text: float(n) for text, n in texts.most_common() if text.lower() not in WORDS and n > 0}
+    values = {text: float(n) for text, n in texts.most_common() if not stands_for_missing(text) and n > 0}
     seen = _some_of(values, CHOSEN)
     best, form = 0.0, None
     for likely in _likely(_some_of(values, SCREENED)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from budgetline.baselines import GroupLassoPath
-from budgetline.estimators import AnytimeClassifier, AnytimeRegressor, StagedEstimators
+from budgetline.estimators import AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.cross_validation import unsearched
 from budgetline.model.staged import Staged
