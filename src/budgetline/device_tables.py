@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ CHUNK_BYTES = 1 << 28
 LEAST_ROWS = 256
 """Chunks are not made smaller than this when memory runs out."""
 Index = slice | Positions | list[int]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +128,12 @@ class DeviceTable:
         self._over_chunks(work, take, at_once)
         return found[0]
 
+    def mapped(self, work: Callable[[slice], Result]) -> list[Result]:
+        """Return the results of ``work`` for chunks of rows, in order."""
+        parts: list[Result] = []
+        self._over_chunks(work, parts.append, at_once=False)
+        return parts
+
     def joined(self, work: Callable[[slice], Float], *, at_once: bool = False) -> Float:
         """Return what ``work`` returns for chunks of rows (m, …), one after another, on the device; as above."""
         parts: list[Float] = []
@@ -133,7 +141,7 @@ class DeviceTable:
         joined: Float = parts[0] if len(parts) == 1 else self.device.xp.concat(parts, axis=0)
         return joined
 
-    def _over_chunks(self, work: Callable[[slice], Float], take: Callable[[Float], None], at_once: bool) -> None:
+    def _over_chunks(self, work: Callable[[slice], Result], take: Callable[[Result], None], at_once: bool) -> None:
         """Call ``take`` with the work on chunks of rows; they are made smaller if memory runs out."""
         n, start = self.shape[0], 0
         size = n if at_once and self.plain else self.chunk_rows
@@ -148,7 +156,7 @@ class DeviceTable:
             else:
                 size = min(tried // 2, self.chunk_rows)
 
-    def _attempt(self, work: Callable[[slice], Float], rows: slice) -> Float | None:
+    def _attempt(self, work: Callable[[slice], Result], rows: slice) -> Result | None:
         """Return the work on some rows, None if there is not enough memory for it."""
         try:
             return work(rows)

@@ -15,7 +15,7 @@ from budgetline.objectives.families import Logistic, Poisson, Softmax
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Greedy
 from budgetline.statistics.design_blocks import DesignBlocks
-from budgetline.statistics.device_engine import engine_of_rows
+from budgetline.statistics.rows_engine import engine_of_rows
 from budgetline.statistics.passes import ChunkMoments, Passes
 from budgetline.statistics.source_engine import SourceEngine
 

@@ -12,9 +12,9 @@ refitted on the chosen groups. With H the Hessian at the current model, the rule
 =============  ====================================================================================
 
 ``fr`` refits the candidates in the order of their one-step gains per cost. A refit ends early once it converges and
-would still have to gain more than ``SCREEN`` times what the next step promises to win. On large data, candidates of
-which the latter holds before the first step are not refitted. That is a rule of thumb: outliers can break it.
-Candidates of several groups are all refitted.
+would still have to gain ten times what the next step promises to win. On large data, candidates that would have to gain
+ten times their one-step gain are not refitted. That is a rule of thumb: outliers can break it. Candidates of several
+groups are all refitted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from budgetline.arrays import Float, Mask
 from budgetline.budgets import Rates, rate
 from budgetline.messages import warn
 from budgetline.objectives.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
-from budgetline.objectives.newton import SCREEN, Fit, minimise, with_ridge
+from budgetline.objectives.newton import GlmFit, HessianFactor, factored, minimise, with_ridge
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.statistics.engines import Engine, Ints
 
@@ -57,7 +57,7 @@ class GeneralisedLinear:
 
     Attributes
     ----------
-    null : Fit
+    null : GlmFit
         The intercept-only model.
     stages : list of arrays of shape (1 + T_j, Q)
         θ of every stage, for the first of the chosen columns.
@@ -77,15 +77,14 @@ class GeneralisedLinear:
         self._penalties = np.zeros(sizes.size) if penalties is None else penalties
         self._starts = np.concatenate([[1], 1 + np.cumsum(sizes)])
         alone, theta = np.zeros(1, dtype=np.intp), level[None]
-        self.null = minimise(engine, Fit(alone, theta, alpha, engine.at(alone, theta)), alone, tol)
+        self.null = minimise(engine, GlmFit(alone, theta, alpha, engine.at(alone, theta)), alone, tol)
         self.stages: list[Float] = []
-        self._fit, self._refits = self.null, dict[int, Fit]()
+        self._fit, self._refits = self.null, dict[int, GlmFit]()
         self._factor: Float | None = None
         self._rule: Rule | None = None
         if rule not in ("fr", "score"):
             self._rule = RULES[rule](size_classes(sizes, lambda c: with_ridge(engine.covariance(1 + c), alpha)))
             self._rule.begin(self._gradient)
-        self._warned = False
 
     @property
     def null_value(self) -> float:
@@ -133,8 +132,7 @@ class GeneralisedLinear:
         self._fit, self._refits = self._refits.get(g) or self._refit([g], self._fit), {}
         self._factor = None
         self.stages.append(self._fit.theta)
-        self._warn_if_saturated()
-        return before - self._fit.risk
+        return max(before - self._fit.risk, 0.0)
 
     def _gradient(self) -> Float:
         """Return r, shape (D, Q); entries within the tolerance of the refits are zero."""
@@ -144,14 +142,13 @@ class GeneralisedLinear:
     def _explained(self, others: Ints | None) -> Float:
         """Return L⁻ᵀ H_S· of columns (m,) or all, shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
         if self._factor is None:
-            fit = replace(self._fit, point=self._fit.point.complete(self._fit.columns, self._starts[:-1]))
-            factor = fit.factor()
-            self._factor, self._fit = factor.U, replace(fit, metric=factor)  # refits begin with it
+            self._factor = factored(self._fit.hessian())
+            self._fit = replace(self._fit, metric=HessianFactor(self._factor))  # refits begin with it
         cross = self._fit.point.cross(self._fit.columns, others)
         K = solve_triangular(self._factor, cross, trans="T", check_finite=False)
         return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
 
-    def _refit(self, groups: Sequence[int], start: Fit, hopeless: Callable[[float], bool] | None = None) -> Fit:
+    def _refit(self, groups: Sequence[int], start: GlmFit, hopeless: Callable[[float], bool] | None = None) -> GlmFit:
         """Refit with groups added, starting from a fit of the chosen groups and the first of those added, or none."""
         added, _ = columns_of([groups], self._starts)
         return minimise(self._engine, start, np.concatenate([self._fit.columns, added]), self._tol, hopeless)
@@ -162,7 +159,7 @@ class GeneralisedLinear:
         candidates = np.flatnonzero(free if free.any() else allowed)
         costs = np.where(prices > 0, prices, 1.0)
         work = candidates.size * self._engine.n_rows * self._fit.columns.size
-        screen = np.inf if work <= AFFORDABLE else SCREEN
+        screen = np.inf if work <= AFFORDABLE else 10.0
         gains = one_step.copy()
         best = rate(0.0, 1.0)
 
@@ -176,7 +173,7 @@ class GeneralisedLinear:
             if one_step[g] == 0 or loses(g, screen * float(one_step[g])):
                 continue
             fit = self._refit([g], self._fit, partial(lost, g))
-            gains[g] = self._fit.risk - fit.risk
+            gains[g] = max(self._fit.risk - fit.risk, 0.0)
             if not loses(g, float(gains[g])):
                 self._refits[g], best = fit, rate(float(gains[g] - penalties[g]), float(costs[g]))
         return gains
@@ -191,18 +188,15 @@ class GeneralisedLinear:
             scores[c.groups] = score_tests(c.blocks, k, r[c.columns].reshape(count, -1))
         return scores
 
-    def _warn_if_saturated(self) -> None:
-        """Warn, once, if without a ridge some samples are fitted so well that coefficients grow without end."""
-        lowest, highest = self._fit.point.curvature_range() if self._fit.alpha == 0 else (1.0, 1.0)
-        if self._warned or (lowest > 1e-7 * highest and highest > 1e-7):
+    def warn_if_separable(self) -> None:
+        """Warn if without a ridge the curvature vanishes in some direction, so that coefficients grow without end."""
+        if self._fit.alpha > 0:
             return
-        # Outliers are saturated, too; the optimum is at infinity only if the curvature vanishes in some direction.
         before, now = (fit.widened(self._fit.columns).hessian() for fit in (self.null, self._fit))
         values, vectors = np.linalg.eigh(before)
         there = values > 1e-10 * values[-1]  # columns that repeat others have no curvature from the start
         unit = vectors[:, there] / np.sqrt(values[there])
         if np.linalg.eigvalsh(unit.T @ now @ unit)[0] < 1e-7:
-            self._warned = True
             warn(
                 "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have "
                 "no finite optimum and grow until the gradient is below tol. Raise alpha.",
