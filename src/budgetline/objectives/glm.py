@@ -139,8 +139,8 @@ class GeneralisedLinear:
         r = self._fit.slopes
         return np.where(np.abs(r) <= 10 * self._tol, 0.0, r)
 
-    def _explained(self, others: Ints | None) -> Float:
-        """Return L⁻ᵀ H_S· of columns (m,) or all, shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
+    def _explained(self, others: Ints) -> Float:
+        """Return L⁻ᵀ H_S· of columns (m,), shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
         if self._factor is None:
             self._factor = factored(self._fit.hessian())
             self._fit = replace(self._fit, metric=HessianFactor(self._factor))  # refits begin with it
@@ -179,13 +179,16 @@ class GeneralisedLinear:
         return gains
 
     def _one_step(self) -> Float:
-        """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, shape (J,)."""
-        K, r, fit = self._explained(None), self._gradient(), self._fit
-        scores = np.empty(self._sizes.size)
-        for c in size_classes(self._sizes, lambda columns: with_ridge(fit.point.blocks(1 + columns), fit.alpha)):
-            count = len(c.groups)
-            k = K[:, c.columns].transpose(1, 2, 3, 0).reshape(count, -1, len(K))
-            scores[c.groups] = score_tests(c.blocks, k, r[c.columns].reshape(count, -1))
+        """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, shape (J,); 0 of those chosen."""
+        left = np.setdiff1d(np.arange(1, self._starts[-1]), self._fit.columns)
+        scores, open_groups = np.zeros(self._sizes.size), np.isin(self._starts[:-1], left)
+        K, r, fit = self._explained(left), self._gradient(), self._fit
+        for size in np.unique(self._sizes[open_groups]):
+            groups = np.flatnonzero(open_groups & (self._sizes == size))
+            columns = self._starts[groups][:, None] + np.arange(size)
+            blocks = with_ridge(fit.point.blocks(columns), fit.alpha)
+            k = K[:, np.searchsorted(left, columns)].transpose(1, 2, 3, 0).reshape(groups.size, -1, len(K))
+            scores[groups] = score_tests(blocks, k, r[columns - 1].reshape(groups.size, -1))
         return scores
 
     def warn_if_separable(self) -> None:

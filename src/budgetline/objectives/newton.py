@@ -244,10 +244,10 @@ def _worn(metric: Metric, ratio: float, excess: float, served: int) -> bool:
     The last step has brought the gradient down to ``ratio``; it has to come down by ``excess``. Nearly separable
     classes need many steps whatever the Hessian, so a metric that makes progress serves for some steps.
     """
-    if isinstance(metric, ScoreInverses):
-        return metric.stale
+    if isinstance(metric, ScoreInverses) or not served:
+        return isinstance(metric, ScoreInverses) and metric.stale
     steps = np.log(excess) / -np.log(ratio) if ratio < 1 else np.inf
-    return bool(served and steps > PATIENCE and (2 * served >= PATIENCE or ratio > 0.8))
+    return bool(steps > PATIENCE) and (2 * served >= PATIENCE or ratio > 0.8)
 
 
 def _solved(metric: Metric, pairs: list[Pair], fit: GlmFit, part: float) -> Float:
