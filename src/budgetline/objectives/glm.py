@@ -12,8 +12,8 @@ refitted on the chosen groups. With H the Hessian at the current model, the rule
 =============  ====================================================================================
 
 ``fr`` refits the candidates in the order of their one-step gains per cost. A refit ends early once it converges and
-would still have to gain ten times what the next step promises to win. On large data, candidates that would have to gain
-ten times their one-step gain are not refitted. That is a rule of thumb: outliers can break it. Candidates of several
+would still have to gain ``SCREEN`` times what the next step promises to win. On large data, candidates that would have
+to gain ``SCREEN`` times their one-step gain are not refitted. That is a rule of thumb: outliers can break it. Candidates of several
 groups are all refitted.
 """
 
@@ -37,6 +37,9 @@ from budgetline.statistics.engines import Engine, Ints
 
 AFFORDABLE = 10**8
 """``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
+
+SCREEN = 10.0
+"""A refit that would have to gain more than this many times what a Newton step promises is given up."""
 
 
 class GeneralisedLinear:
@@ -148,7 +151,7 @@ class GeneralisedLinear:
         K = solve_triangular(self._factor, cross, trans="T", check_finite=False)
         return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
 
-    def _refit(self, groups: Sequence[int], start: GlmFit, hopeless: Callable[[float], bool] | None = None) -> GlmFit:
+    def _refit(self, groups: Sequence[int], start: GlmFit, hopeless: Callable[[float, float], bool] | None = None) -> GlmFit:
         """Refit with groups added, starting from a fit of the chosen groups and the first of those added, or none."""
         added, _ = columns_of([groups], self._starts)
         return minimise(self._engine, start, np.concatenate([self._fit.columns, added]), self._tol, hopeless)
@@ -159,15 +162,15 @@ class GeneralisedLinear:
         candidates = np.flatnonzero(free if free.any() else allowed)
         costs = np.where(prices > 0, prices, 1.0)
         work = candidates.size * self._engine.n_rows * self._fit.columns.size
-        screen = np.inf if work <= AFFORDABLE else 10.0
+        screen = np.inf if work <= AFFORDABLE else SCREEN
         gains = one_step.copy()
         best = rate(0.0, 1.0)
 
         def loses(g: int, gain: float) -> bool:
             return rate(gain - float(penalties[g]), float(costs[g])) < best
 
-        def lost(g: int, risk: float) -> bool:
-            return loses(g, self._fit.risk - risk)
+        def lost(g: int, risk: float, promised: float) -> bool:
+            return loses(g, self._fit.risk - risk + SCREEN * promised)
 
         for g in candidates[Rates.of((one_step - penalties)[candidates], costs[candidates]).order()].tolist():
             if one_step[g] == 0 or loses(g, screen * float(one_step[g])):

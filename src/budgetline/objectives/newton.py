@@ -123,7 +123,8 @@ class HessianFactor:
         The rest is scaled as the entry of the intercept, the mean curvature, has changed.
         """
         known, Q = len(self.U), fit.theta.shape[1]
-        level = float(np.trace(fit.point.hessian(fit.columns[:1])) / (self.U[:Q, :Q] ** 2).sum())
+        mean = sum(float(fit.point.hessian(fit.columns[:1], q)[0, 0]) for q in range(Q))
+        level = mean / float((self.U[:Q, :Q] ** 2).sum())
         if not level > 0:
             return None
         base = np.sqrt(level) * self.U
@@ -186,13 +187,13 @@ Metric = HessianFactor | ScoreInverses
 
 
 def minimise(
-    engine: Engine, start: GlmFit, columns: Ints, tol: float, hopeless: Callable[[float], bool] | None = None
+    engine: Engine, start: GlmFit, columns: Ints, tol: float, hopeless: Callable[[float, float], bool] | None = None
 ) -> GlmFit:
     """Minimise the risk over columns that begin with those of the start, until no entry of the gradient exceeds tol.
 
     The search also ends when rounding allows no further progress. It warns when neither happens, as with separable
-    classes and λ = 0. Once it converges, it gives up if ``hopeless`` is true of a decrease ten times as large as the
-    next step promises, added to what is gained.
+    classes and λ = 0. Once it converges, it gives up if ``hopeless`` is true of the risk and of how much the next step
+    promises to lower it.
     """
     fit = start.widened(columns)
     cheap = engine.eager or fit.theta.size <= CHEAP
@@ -206,7 +207,7 @@ def minimise(
             return _polished(engine, fit, None if cheap else metric, pairs)
         if hopeless is not None and metric is not None:
             promised = float(np.vdot(fit.gradient, _solved(metric, pairs, fit, 0.1))) / 2
-            if promised <= 0.1 * before and hopeless(fit.risk - 10 * promised):
+            if promised <= 0.1 * before and hopeless(fit.risk, promised):
                 return fit
             before = promised
         new = metric is None or cheap or _worn(metric, size / previous, size / tol, served)
