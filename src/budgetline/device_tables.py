@@ -128,16 +128,15 @@ class DeviceTable:
         self._over_chunks(work, take, at_once)
         return found[0]
 
-    def mapped(self, work: Callable[[slice], Result]) -> list[Result]:
-        """Return the results of ``work`` for chunks of rows, in order."""
+    def mapped(self, work: Callable[[slice], Result], *, at_once: bool = False) -> list[Result]:
+        """Return the results of ``work`` for chunks of rows, in order; as above."""
         parts: list[Result] = []
-        self._over_chunks(work, parts.append, at_once=False)
+        self._over_chunks(work, parts.append, at_once)
         return parts
 
     def joined(self, work: Callable[[slice], Float], *, at_once: bool = False) -> Float:
         """Return what ``work`` returns for chunks of rows (m, …), one after another, on the device; as above."""
-        parts: list[Float] = []
-        self._over_chunks(work, parts.append, at_once)
+        parts = self.mapped(work, at_once=at_once)
         joined: Float = parts[0] if len(parts) == 1 else self.device.xp.concat(parts, axis=0)
         return joined
 

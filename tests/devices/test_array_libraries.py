@@ -19,6 +19,7 @@ from budgetline import (
     compare,
     cross_val_budget_curve,
     device_tables,
+    devices,
     load,
     open_source,
     save,
@@ -91,6 +92,17 @@ def test_large_means_cost_no_digits(library, kind):
     X, y, weight = data(kind, far=1e4)
     wanted = estimator(kind, rule="omp").fit(X, y, weight)
     assert_same(estimator(kind, rule="omp").fit(library.put(X), library.put(y), library.put(weight)), wanted)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "softmax"])
+@pytest.mark.parametrize("rule", ["omp", "score"])
+def test_standardised_columns_are_kept_where_memory_is_plentiful(library, kind, rule, monkeypatch):
+    X, y, weight = data(kind)
+    if not devices.device_of(library.put(X)).writable:
+        pytest.skip("parts of an array cannot be written")
+    wanted = estimator(kind, rule=rule).fit(X, y, weight)
+    monkeypatch.setattr(devices.Device, "free_bytes", lambda self: 1 << 40)
+    assert_same(estimator(kind, rule=rule).fit(library.put(X), library.put(y), library.put(weight)), wanted)
 
 
 def test_centred_copies_are_made_of_a_chunk_at_a_time(library, monkeypatch):

@@ -22,9 +22,8 @@ from budgetline.objectives.families import Logistic, Poisson, Softmax, SquaredEr
 from budgetline.objectives.newton import GlmFit
 from budgetline.objectives.ridge import GRID, STRIDE, Spectrum, laplace, likeliest_alpha, rotated, walk
 from budgetline.statistics.columns import standardised_columns
-from budgetline.statistics.rows_engine import engine_of_rows
 from budgetline.statistics.passes import Passes
-from budgetline.statistics.rows_engine import RowsEngine
+from budgetline.statistics.rows_engine import RowsEngine, engine_of_rows
 from budgetline.statistics.source_engine import SourceEngine
 
 

@@ -15,9 +15,9 @@ from budgetline.objectives.families import Logistic, Poisson, Softmax
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Greedy
 from budgetline.statistics.design import Design
-from budgetline.statistics.rows_engine import engine_of_rows
 from budgetline.statistics.partial_hessian import updated_hessian
 from budgetline.statistics.passes import ChunkMoments, Passes
+from budgetline.statistics.rows_engine import engine_of_rows
 from budgetline.statistics.source_engine import SourceEngine
 
 pytestmark = pytest.mark.quick_cases(6)
@@ -201,7 +201,10 @@ def test_hessians_of_few_columns_and_many_scores():
     rng = np.random.default_rng(2)
     X, Y = rng.normal(size=(400, 6)), np.eye(12)[rng.integers(0, 12, 400)]
     loss, weight = Softmax(12), rng.uniform(0.5, 1.5, 400)
-    engine, plain = engine_of_rows(Rows(X, Y, weight), np.arange(6), loss), PlainEngine(X, Y, weight, np.arange(6), loss)
+    engine, plain = (
+        engine_of_rows(Rows(X, Y, weight), np.arange(6), loss),
+        PlainEngine(X, Y, weight, np.arange(6), loss),
+    )
     for columns in (np.arange(3), np.arange(7)):  # sums over pairs of columns, or over pairs of scores
         theta = rng.normal(size=(columns.size, 11)) / 3
         point, truth = (e.at(columns, theta) for e in (engine, plain))

@@ -13,8 +13,8 @@ refitted on the chosen groups. With H the Hessian at the current model, the rule
 
 ``fr`` refits the candidates in the order of their one-step gains per cost. A refit ends early once it converges and
 would still have to gain ``SCREEN`` times what the next step promises to win. On large data, candidates that would have
-to gain ``SCREEN`` times their one-step gain are not refitted. That is a rule of thumb: outliers can break it. Candidates of several
-groups are all refitted.
+to gain ``SCREEN`` times their one-step gain are not refitted. That is a rule of thumb: outliers can break it.
+Candidates of several groups are all refitted.
 """
 
 from __future__ import annotations
@@ -151,7 +151,9 @@ class GeneralisedLinear:
         K = solve_triangular(self._factor, cross, trans="T", check_finite=False)
         return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
 
-    def _refit(self, groups: Sequence[int], start: GlmFit, hopeless: Callable[[float, float], bool] | None = None) -> GlmFit:
+    def _refit(
+        self, groups: Sequence[int], start: GlmFit, hopeless: Callable[[float, float], bool] | None = None
+    ) -> GlmFit:
         """Refit with groups added, starting from a fit of the chosen groups and the first of those added, or none."""
         added, _ = columns_of([groups], self._starts)
         return minimise(self._engine, start, np.concatenate([self._fit.columns, added]), self._tol, hopeless)

@@ -197,7 +197,7 @@ def minimise(
     """
     fit = start.widened(columns)
     cheap = engine.eager or fit.theta.size <= CHEAP
-    metric = None if cheap or start.metric is None else start.metric.grown(fit)
+    metric: Metric | None = None if cheap or start.metric is None else start.metric.grown(fit)
     pairs: list[Pair] = []
     within, previous, before, served, new = WITHIN, np.inf, 0.0, 0, False
     for _ in range(MAX_STEPS):

@@ -42,8 +42,8 @@ class Curvature:
 
     def total(self, weight: Float) -> Float:
         """Return Σ weight ∇²φ over the rows, shape (Q, Q); only for curvatures with contrasts."""
-        B, sums = self.contrasts, weight @ self.scale
-        found: Float = (B.T * sums) @ B  # type: ignore[union-attr]
+        B: Float = self.contrasts  # type: ignore[assignment]
+        found: Float = (B.T * (weight @ self.scale)) @ B
         return found if self.along is None else found - (self.along.T * weight) @ self.along
 
     def trace(self) -> Float:

@@ -2,8 +2,8 @@
 
 A block is an array (k, m): columns of Z lie one after another. On the host a block fits into the cache, blocks are
 split among threads, and results are added up in a fixed order. The chosen columns are standardised once and kept, as
-every pass reads them. On a device they are kept only if memory is plentiful; otherwise a chunk at a time is
-standardised when it is needed. Other columns are made for each call.
+every pass reads them. On a device they are kept only if memory is plentiful; otherwise they are standardised a chunk at
+a time in every pass. Other columns are made for each call.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Design:
         starts = range(0, self.n_rows, self._rows)
         self.slices = [slice(start, min(start + self._rows, self.n_rows)) for start in starts]
         self._threads = max(2, need // THREAD_BYTES)
+        self._keeps = self.table is None or SPARE * need <= (self.table.device.free_bytes() or 0)
         if self.table is None:
             room = order.size + 1 if need <= LARGEST_BUFFER else 1
             self._Z = np.empty((len(self.slices), room, self._rows))  # columns not written yet take no memory
-        else:
-            self._Z = self.table.device.zeros((0, self.n_rows))
-            self._keeps = SPARE * need <= (self.table.device.free_bytes() or 0)
+        elif self._keeps:
+            self._Z = self.table.device.zeros((order.size + 1, self.n_rows))
 
     def put(self, values: Float) -> Float:
         """Return a small array where the data are."""
@@ -72,7 +72,7 @@ class Design:
     def each(self, of: Callable[[slice], R]) -> list[R]:
         """Return the results for all blocks of rows, in order."""
         if self.table is not None:
-            return self.table.mapped(of)
+            return self.table.mapped(of, at_once=self._keeps)
         found: dict[int, R] = {}
 
         def work(stripe: list[slice]) -> None:
@@ -90,15 +90,17 @@ class Design:
 
     def of(self, columns: Positions) -> RowBlocks:
         """Return blocks (k, m) of columns, the first being 0; leading columns made earlier are reused."""
-        k, Z = columns.size, self.plain(columns[1:])
-        if self.table is not None and not self._keeps:
+        if not self._keeps:
+            Z = self.plain(columns[1:])
             return lambda s: self._with_ones(Z(s))
         first = leading(columns, self._held)
-        if first < k:
+        if first < columns.size:
             self._write(columns, first)
-        if self.table is not None:
-            return lambda s: self._Z[:k, s]
-        return lambda s: self._Z[s.start // self._rows, :k, : s.stop - s.start]
+        return lambda s: self._kept(s)[: columns.size, :]
+
+    def _kept(self, s: slice) -> Float:
+        """Return a block of the columns that are kept, and of those not written yet."""
+        return self._Z[:, s] if self.table is not None else self._Z[s.start // self._rows, :, : s.stop - s.start]
 
     def plain(self, columns: Positions | None) -> RowBlocks:
         """Return blocks (k, m) of columns other than the intercept, or of all of them, made for this call."""
@@ -119,8 +121,7 @@ class Design:
 
     def beyond(self, columns: Positions, others: Positions | None) -> RowBlocks:
         """Return blocks of others: a part of the blocks of columns, if these end with them."""
-        kept = self.table is None or self._keeps
-        if kept and others is not None and 0 < others.size < columns.size:
+        if self._keeps and others is not None and 0 < others.size < columns.size:
             Z, known = self.of(columns), columns.size - others.size
             if np.array_equal(columns[known:], others):
                 return lambda s: Z(s)[known:, :]
@@ -164,25 +165,20 @@ class Design:
 
     def _write(self, columns: Positions, first: int) -> None:
         """Standardise columns that are not held."""
-        self._held, begin = columns, max(first, 1)
+        k, begin, self._held = columns.size, max(first, 1), columns
         plain = self.plain(columns[begin:])
-        if self.table is not None:
-            new = self.table.mapped(plain if first else lambda s: self._with_ones(plain(s)))
-            xp = self.table.device.xp
-            self._Z = xp.concat([self._Z[:first, :], xp.concat(new, axis=1)], axis=0)
-            return
-        if columns.size > self._Z.shape[1]:
-            wider = np.empty((len(self.slices), max(columns.size, 2 * self._Z.shape[1]), self._rows))
+        if self.table is None and k > self._Z.shape[1]:
+            wider = np.empty((len(self.slices), max(k, 2 * self._Z.shape[1]), self._rows))
             wider[:, :first] = self._Z[:, :first]
             self._Z = wider
 
-        def write(stripe: list[slice]) -> None:
-            for s in stripe:
-                block = self._Z[s.start // self._rows, : columns.size, : s.stop - s.start]
-                block[:1] = 1.0
-                block[begin:] = plain(s)
+        def write(s: slice) -> slice:
+            block = self._kept(s)
+            block[:1, :] = 1.0
+            block[begin:k, :] = plain(s)
+            return s
 
-        in_threads(write, self.slices, self._threads)
+        self.each(write)
 
     def _with_ones(self, Z: Float) -> Float:
         """Put the intercept before a block on the device."""

@@ -121,22 +121,22 @@ class RowsEngine:
         self, Z: RowBlocks, A: RowBlocks | None, curvature: Curvature, shape: tuple[int, int, int, int]
     ) -> Float:
         """Return Σ curvature ⊗ za', shape (k, Q, m, Q), for blocks Z (k, …) and A (m, …); None: of all columns of X."""
-        (k, Q, m, _), design = shape, self.design
+        k, Q, m, _ = shape
         if curvature.contrasts is not None and k * m < Q * Q:
-            return self._by_columns(Z, design.plain(None) if A is None else A, curvature, shape)
+            return self._by_columns(Z, self.design.plain(None) if A is None else A, curvature, shape)
         H = np.empty(shape)
-        for q, r in ((q, r) for q in range(Q) for r in range(q + 1)):
-            weight = curvature.between(q, r)
-            if A is None:
-                H[:, q, :, r] = design.project(lambda s, w=weight: Z(s) * w[s], k)  # type: ignore[misc]
-            else:
-                H[:, q, :, r] = design.square(Z, weight, q == r) if Z is A else design.cross(Z, A, weight)
-            H[:, r, :, q] = H[:, q, :, r]
+        for q in range(Q):
+            for r in range(q + 1):
+                H[:, q, :, r] = H[:, r, :, q] = self._weighted(Z, A, curvature.between(q, r), k, q == r)
         return H
 
-    def _by_columns(
-        self, Z: RowBlocks, A: RowBlocks, curvature: Curvature, shape: tuple[int, int, int, int]
-    ) -> Float:
+    def _weighted(self, Z: RowBlocks, A: RowBlocks | None, weight: Float, k: int, positive: bool) -> Float:
+        """Return Σ weight za', shape (k, m)."""
+        if A is None:
+            return self.design.project(lambda s: Z(s) * weight[s], k)
+        return self.design.square(Z, weight, positive) if Z is A else self.design.cross(Z, A, weight)
+
+    def _by_columns(self, Z: RowBlocks, A: RowBlocks, curvature: Curvature, shape: tuple[int, int, int, int]) -> Float:
         """Return the same for few columns and many scores, from a matrix of scores for each pair of columns."""
         k, Q, m, _ = shape
 

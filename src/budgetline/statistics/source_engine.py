@@ -1,7 +1,7 @@
 """The engine of sources: every point takes one pass, which sums risk, gradient and Hessian of all columns.
 
-So the last pass of a refit also scores the next group and starts its refit. A last, small step takes no pass. Memory does not depend on the number of
-rows. A cluster runs the same passes.
+So the last pass of a refit also scores the next group and starts its refit. A last, small step takes no pass. Memory
+does not depend on the number of rows. A cluster runs the same passes.
 """
 
 from __future__ import annotations
