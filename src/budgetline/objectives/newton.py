@@ -155,8 +155,8 @@ class ScoreInverses:
 
     @property
     def stale(self) -> bool:
-        """Whether the last solution took more than twice as many products as the first one."""
-        return bool(self._counts) and self._counts[-1] > 2 * self._counts[0] + 2
+        """Whether the last solution took more than three times as many products as the first one."""
+        return bool(self._counts) and self._counts[-1] > 3 * self._counts[0]
 
     def solve(self, fit: GlmFit, gradient: Float, part: float) -> Float:
         """Solve with the Hessian of the fit; about this part of the gradient may be left."""
@@ -197,14 +197,15 @@ def minimise(
     """
     fit = start.widened(columns)
     cheap = engine.eager or fit.theta.size <= CHEAP
-    metric: Metric | None = None if cheap or start.metric is None else start.metric.grown(fit)
+    known = None if cheap or _many_scores(fit) else start.metric
+    metric: Metric | None = None if known is None else known.grown(fit)
     pairs: list[Pair] = []
     within, previous, before, served, new = WITHIN, np.inf, 0.0, 0, False
     for _ in range(MAX_STEPS):
         size = fit.largest
         stuck = new and 0.9 * previous < size <= 1e3 * tol
         if size <= tol or stuck:
-            return _polished(engine, fit, None if cheap else metric, pairs)
+            return _polished(engine, fit, None if cheap else metric, pairs, tol)
         if hopeless is not None and metric is not None:
             promised = float(np.vdot(fit.gradient, _solved(metric, pairs, fit, 0.1))) / 2
             if promised <= 0.1 * before and hopeless(fit.risk, promised):
@@ -234,9 +235,14 @@ def minimise(
 
 def _metric(engine: Engine, fit: GlmFit, within: float) -> Metric:
     """Return the metric of the Hessian at a fit, or of one that is nearly the same."""
-    if fit.theta.shape[1] > 1 and fit.theta.size > DIRECT_SIZE and not engine.eager:
+    if _many_scores(fit) and not engine.eager:
         return ScoreInverses(fit)
     return HessianFactor(factored(fit.hessian(within=within)))
+
+
+def _many_scores(fit: GlmFit) -> bool:
+    """Return whether a system is too large to be solved directly."""
+    return fit.theta.shape[1] > 1 and fit.theta.size > DIRECT_SIZE
 
 
 def _worn(metric: Metric, ratio: float, excess: float, served: int) -> bool:
@@ -288,14 +294,15 @@ def _falls(fit: GlmFit, new: GlmFit, least: float) -> bool:
     return new.risk <= fit.risk - least + ROUNDING * (1 + abs(fit.risk))
 
 
-def _polished(engine: Engine, fit: GlmFit, metric: Metric | None, pairs: list[Pair]) -> GlmFit:
+def _polished(engine: Engine, fit: GlmFit, metric: Metric | None, pairs: list[Pair], tol: float) -> GlmFit:
     """Take up to four last steps, until one would be below ``CLOSE``; without a metric, one is computed and used once.
 
-    Steps that are not small are not taken: their optimum is far away, as with separable classes and λ = 0.
+    Steps that are not small are not taken: their optimum is far away, as with separable classes and λ = 0. Conjugate
+    gradients take none if the gradient is far below the tolerance: to find a step takes many products.
     """
     needed, pairs = metric is None, [] if metric is None else pairs
     metric = metric or _metric(engine, fit, 0.0)
-    for _ in range(4):
+    for _ in range(0 if isinstance(metric, ScoreInverses) and fit.largest <= tol / 10 else 4):
         step = -_solved(metric, pairs, fit, 1e-2)
         size, largest = float(np.abs(step).max()), float(np.abs(fit.theta).max())
         if size > SMALL_STEP * largest or not (needed or size > CLOSE * largest):
