@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ CHUNK_BYTES = 1 << 28
 LEAST_ROWS = 256
 """Chunks are not made smaller than this when memory runs out."""
 Index = slice | Positions | list[int]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,15 +128,20 @@ class DeviceTable:
         self._over_chunks(work, take, at_once)
         return found[0]
 
-    def joined(self, work: Callable[[slice], Float], *, at_once: bool = False) -> Float:
-        """Return the results of ``work`` for chunks of rows (m, …), joined, on the device; as in :meth:`summed`."""
-        parts: list[Float] = []
+    def mapped(self, work: Callable[[slice], Result], *, at_once: bool = False) -> list[Result]:
+        """Return the results of ``work`` for chunks of rows, in order; as above."""
+        parts: list[Result] = []
         self._over_chunks(work, parts.append, at_once)
+        return parts
+
+    def joined(self, work: Callable[[slice], Float], *, at_once: bool = False) -> Float:
+        """Return what ``work`` returns for chunks of rows (m, …), one after another, on the device; as above."""
+        parts = self.mapped(work, at_once=at_once)
         joined: Float = parts[0] if len(parts) == 1 else self.device.xp.concat(parts, axis=0)
         return joined
 
-    def _over_chunks(self, work: Callable[[slice], Float], take: Callable[[Float], None], at_once: bool) -> None:
-        """Call ``take`` with the results of ``work`` for chunks of rows; chunks become smaller if memory runs out."""
+    def _over_chunks(self, work: Callable[[slice], Result], take: Callable[[Result], None], at_once: bool) -> None:
+        """Call ``take`` with the work on chunks of rows; they are made smaller if memory runs out."""
         n, start = self.shape[0], 0
         size = n if at_once and self.plain else self.chunk_rows
         while start < n:
@@ -148,8 +155,8 @@ class DeviceTable:
             else:
                 size = min(tried // 2, self.chunk_rows)
 
-    def _attempt(self, work: Callable[[slice], Float], rows: slice) -> Float | None:
-        """Return the result of ``work`` for some rows; None if there is not enough memory."""
+    def _attempt(self, work: Callable[[slice], Result], rows: slice) -> Result | None:
+        """Return the work on some rows, None if there is not enough memory for it."""
         try:
             return work(rows)
         except (RuntimeError, MemoryError) as error:

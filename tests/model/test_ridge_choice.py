@@ -19,12 +19,11 @@ from budgetline.data.rows import Rows
 from budgetline.datasets import load_heart
 from budgetline.fitting import ridge_choice
 from budgetline.objectives.families import Logistic, Poisson, Softmax, SquaredError
-from budgetline.objectives.newton import Fit
+from budgetline.objectives.newton import GlmFit
 from budgetline.objectives.ridge import GRID, STRIDE, Spectrum, laplace, likeliest_alpha, rotated, walk
 from budgetline.statistics.columns import standardised_columns
-from budgetline.statistics.device_engine import engine_of_rows
 from budgetline.statistics.passes import Passes
-from budgetline.statistics.rows_engine import RowsEngine
+from budgetline.statistics.rows_engine import RowsEngine, engine_of_rows
 from budgetline.statistics.source_engine import SourceEngine
 
 
@@ -103,9 +102,9 @@ def test_laplace(family, source):
     Q, k, alpha = engine.y_mean.size, 6, 0.05
     columns, theta = np.arange(k), np.zeros((k, Q))
     for _ in range(30):
-        fit = Fit(columns, theta, alpha, engine.at(columns, theta))
+        fit = GlmFit(columns, theta, alpha, engine.at(columns, theta))
         theta = theta - np.linalg.solve(fit.hessian(), fit.gradient.ravel()).reshape(k, Q)
-    fit = Fit(columns, theta, alpha, engine.at(columns, theta))
+    fit = GlmFit(columns, theta, alpha, engine.at(columns, theta))
 
     share = weight / weight.sum()
     Z = X - share @ X
@@ -140,10 +139,10 @@ def test_laplace_is_exact_for_squared_error():
     found = []
     for alpha in (0.01, 1.0):
         columns, theta = np.arange(6), np.zeros((6, 1))
-        fit = Fit(columns, theta, alpha, engine.at(columns, theta))
+        fit = GlmFit(columns, theta, alpha, engine.at(columns, theta))
         theta = theta - np.linalg.solve(fit.hessian(), fit.gradient.ravel())[:, None]
         found.append(
-            laplace(Fit(columns, theta, alpha, engine.at(columns, theta)), engine.saturated, 60, dispersed=True)
+            laplace(GlmFit(columns, theta, alpha, engine.at(columns, theta)), engine.saturated, 60, dispersed=True)
         )
     expected = [restricted(X, y, np.ones(60), alpha) for alpha in (0.01, 1.0)]
     assert found[1] - found[0] == pytest.approx(expected[1] - expected[0], rel=1e-8)

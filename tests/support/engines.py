@@ -5,7 +5,6 @@ from importlib.util import find_spec
 import numpy as np
 
 from budgetline import open_source
-from budgetline.statistics.lagged import WholeHessians
 from budgetline.statistics.samples import RowSample
 
 ENGINES = ["memory", "source", *(["dask"] if find_spec("dask") else [])]
@@ -65,7 +64,7 @@ def matrices(curvature):
     return found if curvature.along is None else found - curvature.along[:, :, None] * curvature.along[:, None]
 
 
-class PlainPoint(WholeHessians):
+class PlainPoint:
     """A point of a :class:`PlainEngine`."""
 
     def __init__(self, engine, eta):
@@ -78,7 +77,7 @@ class PlainPoint(WholeHessians):
         residual = self.engine.targets - self.engine.loss.mean(self.eta)
         return self.engine.Z[:, columns].T @ (self.engine.weight[:, None] * residual)
 
-    def hessian(self, columns, score=None):
+    def hessian(self, columns, score=None, within=0.0):
         H = self.cross(columns, columns)
         Q = self.eta.shape[1]
         return H if score is None else H[score::Q, score::Q].copy()
@@ -97,13 +96,3 @@ class PlainPoint(WholeHessians):
 
     def product(self, columns, V):
         return (self.hessian(columns) @ V.ravel()).reshape(V.shape)
-
-    def curvature_range(self):
-        traces = matrices(self.engine.loss.curvature(self.eta)).trace(axis1=1, axis2=2)[self.engine.weight > 0]
-        return float(traces.min()), float(traces.max())
-
-    def complete(self, columns, starts):
-        return self
-
-    def near(self, columns, theta):
-        return self.engine.at(columns, theta)

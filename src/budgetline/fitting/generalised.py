@@ -32,6 +32,7 @@ def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float, 
         settings = (recipe.alpha, tol * unit, recipe.rule, recipe.penalties)
         objective = GeneralisedLinear(engine, recipe.sizes, level, *settings)
         order, gains = recipe.order(objective)
+        objective.warn_if_separable()
         population = _population(engine, objective, family) if subsets else None
     if engine.y_spread > 0:
         _warn_if_drowned(objective, engine)

@@ -11,7 +11,6 @@ from budgetline.objectives.families import Family, Logistic, Softmax
 from budgetline.objectives.gram import Gram
 from budgetline.objectives.ridge import Spectrum, likeliest_alpha, rotated
 from budgetline.statistics.columns import StandardisedColumns
-from budgetline.statistics.device_engine import DeviceEngine
 from budgetline.statistics.engines import Engine
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.rows_engine import RowsEngine
@@ -72,7 +71,7 @@ def with_alpha_of_engine(recipe: Recipe, engine: Engine, family: Family) -> Reci
         return recipe
     with one_blas_thread():
         columns = recipe.by_group.size
-        if isinstance(engine, RowsEngine | DeviceEngine):
+        if isinstance(engine, RowsEngine):
             check_size(AUTO, engine.n_rows, columns, MOST_SCORES)
             if engine.n_rows < columns:
                 engine, columns = _narrow(engine)
@@ -80,11 +79,10 @@ def with_alpha_of_engine(recipe: Recipe, engine: Engine, family: Family) -> Reci
         return recipe.with_alpha(likeliest_alpha(engine, family.start(engine.y_mean), columns, dispersed=dispersed))
 
 
-def _narrow(engine: RowsEngine | DeviceEngine) -> tuple[RowsEngine, int]:
+def _narrow(engine: RowsEngine) -> tuple[RowsEngine, int]:
     """Return the engine of a wide table, turned so that it has no more columns than rows."""
     A = rotated(engine.A)
-    targets = engine.host_targets if isinstance(engine, DeviceEngine) else np.ascontiguousarray(engine.targets.T)
-    return RowsEngine(A, targets, np.arange(A.scale.size), engine.loss), A.scale.size
+    return RowsEngine(A, engine.targets, np.arange(A.scale.size), engine.loss), A.scale.size
 
 
 def check_size(name: str, n_rows: int, n_columns: int, most: int) -> None:

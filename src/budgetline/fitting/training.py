@@ -31,10 +31,10 @@ from budgetline.model.stages import StagedModel
 from budgetline.model.targets import codes_of
 from budgetline.objectives.families import Family, SquaredError
 from budgetline.statistics.columns import standardised_columns
-from budgetline.statistics.device_engine import engine_of_rows
 from budgetline.statistics.folds import Split, fold_moments
 from budgetline.statistics.moments import Moments, moments_of
 from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, not_empty, sum_over
+from budgetline.statistics.rows_engine import engine_of_rows
 from budgetline.statistics.source_engine import SourceEngine
 from budgetline.statistics.sums import Statistic, add_up
 

@@ -66,10 +66,6 @@ class _Plain:
         phi = self.value(scores.reshape(-1, scores.shape[2])).reshape(scores.shape[:2])
         return np.asarray(phi - np.einsum("np,nkp->nk", Y, scores) - self.saturated(Y)[:, None])
 
-    def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
-        """Return φ and ∇φ."""
-        return self.value(eta), self.mean(eta)
-
     def check(self, Y: Float, weight: Float) -> None:
         """Accept any targets."""
 
@@ -133,17 +129,14 @@ class Logistic(_Plain):
 
     def value(self, eta: Float) -> Float:
         """Return log(1 + e^η)."""
-        size = np.abs(eta[:, 0])
-        value = np.log1p(np.exp(-size))
-        size += eta[:, 0]
-        size *= 0.5
-        value += size
-        return value
+        xp, scores = library_of(eta), eta[:, 0]
+        size = xp.abs(scores)
+        found: Float = xp.log1p(xp.exp(-size)) + 0.5 * (size + scores)
+        return found
 
     def mean(self, eta: Float) -> Float:
         """Return the probability, (1 + tanh(η/2))/2: exact to roundings of one, which is what a gradient needs."""
-        p: Float = np.multiply(eta, 0.5)
-        np.tanh(p, out=p)
+        p: Float = library_of(eta).tanh(0.5 * eta)
         p *= 0.5
         p += 0.5
         return p
@@ -151,14 +144,6 @@ class Logistic(_Plain):
     def prediction(self, scores: Float) -> Float:
         """Return the probability; small ones have all digits."""
         return np.asarray(expit(scores))
-
-    def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
-        """Return φ and ∇φ from one exponential."""
-        xp = library_of(eta)
-        size = xp.abs(eta)
-        small = xp.exp(-size)
-        value = xp.log1p(small[:, 0]) + (eta[:, 0] + size[:, 0]) / 2
-        return value, xp.where(eta >= 0, 1.0, small) / (1.0 + small)
 
     def curvature(self, eta: Float) -> Curvature:
         """Return p(1 − p)."""
@@ -204,20 +189,12 @@ class Softmax:
 
     def value(self, eta: Float) -> Float:
         """Return the log of the sum of exponentials."""
-        return _log_sum_exp(eta @ self.B.T)
+        return _log_sum_exp(eta @ beside(eta, self.B).T)
 
     def mean(self, eta: Float) -> Float:
         """Return B'p."""
-        return np.asarray(_softmax(eta @ self.B.T) @ self.B)
-
-    def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
-        """Return φ and ∇φ from the same exponentials."""
-        xp, B = library_of(eta), beside(eta, self.B)
-        scores = eta @ B.T
-        top = largest(scores, 1)
-        raised = xp.exp(scores - top[:, None])
-        total = xp.sum(raised, axis=1)
-        return top + xp.log(total), (raised / total[:, None]) @ B
+        B = beside(eta, self.B)
+        return _softmax(eta @ B.T) @ B
 
     def curvature(self, eta: Float) -> Curvature:
         """Return B'(diag p − pp')B."""
@@ -348,8 +325,9 @@ LOSSES: dict[str, Callable[[], Family]] = {"squared_error": SquaredError, "poiss
 
 def _log_sum_exp(scores: Float) -> Float:
     """Return log Σ e^s over the last axis; SciPy's general one takes a hundred times as long on a few rows."""
-    top = scores.max(axis=-1)
-    return np.asarray(top + np.log(np.exp(scores - top[..., None]).sum(axis=-1)))
+    xp, top = library_of(scores), largest(scores, -1)
+    found: Float = top + xp.log(xp.sum(xp.exp(scores - top[..., None]), axis=-1))
+    return found
 
 
 def _softmax(scores: Float) -> Float:

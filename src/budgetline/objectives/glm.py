@@ -12,8 +12,8 @@ refitted on the chosen groups. With H the Hessian at the current model, the rule
 =============  ====================================================================================
 
 ``fr`` refits the candidates in the order of their one-step gains per cost. A refit ends early once it converges and
-would still have to gain more than ``SCREEN`` times what the next step promises to win. On large data, candidates of
-which the latter holds before the first step are not refitted. That is a rule of thumb: outliers can break it.
+would still have to gain ``SCREEN`` times what the next step promises to win. On large data, candidates that would have
+to gain ``SCREEN`` times their one-step gain are not refitted. That is a rule of thumb: outliers can break it.
 Candidates of several groups are all refitted.
 """
 
@@ -31,12 +31,15 @@ from budgetline.arrays import Float, Mask
 from budgetline.budgets import Rates, rate
 from budgetline.messages import warn
 from budgetline.objectives.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
-from budgetline.objectives.newton import SCREEN, Fit, minimise, with_ridge
+from budgetline.objectives.newton import GlmFit, HessianFactor, factored, minimise, with_ridge
 from budgetline.objectives.rules import RULES, Rule
 from budgetline.statistics.engines import Engine, Ints
 
 AFFORDABLE = 10**8
 """``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
+
+SCREEN = 10.0
+"""A refit that would have to gain more than this many times what a Newton step promises is given up."""
 
 
 class GeneralisedLinear:
@@ -57,7 +60,7 @@ class GeneralisedLinear:
 
     Attributes
     ----------
-    null : Fit
+    null : GlmFit
         The intercept-only model.
     stages : list of arrays of shape (1 + T_j, Q)
         θ of every stage, for the first of the chosen columns.
@@ -77,15 +80,14 @@ class GeneralisedLinear:
         self._penalties = np.zeros(sizes.size) if penalties is None else penalties
         self._starts = np.concatenate([[1], 1 + np.cumsum(sizes)])
         alone, theta = np.zeros(1, dtype=np.intp), level[None]
-        self.null = minimise(engine, Fit(alone, theta, alpha, engine.at(alone, theta)), alone, tol)
+        self.null = minimise(engine, GlmFit(alone, theta, alpha, engine.at(alone, theta)), alone, tol)
         self.stages: list[Float] = []
-        self._fit, self._refits = self.null, dict[int, Fit]()
+        self._fit, self._refits = self.null, dict[int, GlmFit]()
         self._factor: Float | None = None
         self._rule: Rule | None = None
         if rule not in ("fr", "score"):
             self._rule = RULES[rule](size_classes(sizes, lambda c: with_ridge(engine.covariance(1 + c), alpha)))
             self._rule.begin(self._gradient)
-        self._warned = False
 
     @property
     def null_value(self) -> float:
@@ -133,25 +135,25 @@ class GeneralisedLinear:
         self._fit, self._refits = self._refits.get(g) or self._refit([g], self._fit), {}
         self._factor = None
         self.stages.append(self._fit.theta)
-        self._warn_if_saturated()
-        return before - self._fit.risk
+        return max(before - self._fit.risk, 0.0)
 
     def _gradient(self) -> Float:
         """Return r, shape (D, Q); entries within the tolerance of the refits are zero."""
         r = self._fit.slopes
         return np.where(np.abs(r) <= 10 * self._tol, 0.0, r)
 
-    def _explained(self, others: Ints | None) -> Float:
-        """Return L⁻ᵀ H_S· of columns (m,) or all, shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
+    def _explained(self, others: Ints) -> Float:
+        """Return L⁻ᵀ H_S· of columns (m,), shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
         if self._factor is None:
-            fit = replace(self._fit, point=self._fit.point.complete(self._fit.columns, self._starts[:-1]))
-            factor = fit.factor()
-            self._factor, self._fit = factor.U, replace(fit, metric=factor)  # refits begin with it
+            self._factor = factored(self._fit.hessian())
+            self._fit = replace(self._fit, metric=HessianFactor(self._factor))  # refits begin with it
         cross = self._fit.point.cross(self._fit.columns, others)
         K = solve_triangular(self._factor, cross, trans="T", check_finite=False)
         return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
 
-    def _refit(self, groups: Sequence[int], start: Fit, hopeless: Callable[[float], bool] | None = None) -> Fit:
+    def _refit(
+        self, groups: Sequence[int], start: GlmFit, hopeless: Callable[[float, float], bool] | None = None
+    ) -> GlmFit:
         """Refit with groups added, starting from a fit of the chosen groups and the first of those added, or none."""
         added, _ = columns_of([groups], self._starts)
         return minimise(self._engine, start, np.concatenate([self._fit.columns, added]), self._tol, hopeless)
@@ -169,40 +171,40 @@ class GeneralisedLinear:
         def loses(g: int, gain: float) -> bool:
             return rate(gain - float(penalties[g]), float(costs[g])) < best
 
-        def lost(g: int, risk: float) -> bool:
-            return loses(g, self._fit.risk - risk)
+        def lost(g: int, risk: float, promised: float) -> bool:
+            return loses(g, self._fit.risk - risk + SCREEN * promised)
 
         for g in candidates[Rates.of((one_step - penalties)[candidates], costs[candidates]).order()].tolist():
             if one_step[g] == 0 or loses(g, screen * float(one_step[g])):
                 continue
             fit = self._refit([g], self._fit, partial(lost, g))
-            gains[g] = self._fit.risk - fit.risk
+            gains[g] = max(self._fit.risk - fit.risk, 0.0)
             if not loses(g, float(gains[g])):
                 self._refits[g], best = fit, rate(float(gains[g] - penalties[g]), float(costs[g]))
         return gains
 
     def _one_step(self) -> Float:
-        """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, shape (J,)."""
-        K, r, fit = self._explained(None), self._gradient(), self._fit
-        scores = np.empty(self._sizes.size)
-        for c in size_classes(self._sizes, lambda columns: with_ridge(fit.point.blocks(1 + columns), fit.alpha)):
-            count = len(c.groups)
-            k = K[:, c.columns].transpose(1, 2, 3, 0).reshape(count, -1, len(K))
-            scores[c.groups] = score_tests(c.blocks, k, r[c.columns].reshape(count, -1))
+        """Return r_g' (Schur complement of the Hessian)⁻¹ r_g of every group, shape (J,); 0 of those chosen."""
+        left = np.setdiff1d(np.arange(1, self._starts[-1]), self._fit.columns)
+        scores, open_groups = np.zeros(self._sizes.size), np.isin(self._starts[:-1], left)
+        K, r, fit = self._explained(left), self._gradient(), self._fit
+        for size in np.unique(self._sizes[open_groups]):
+            groups = np.flatnonzero(open_groups & (self._sizes == size))
+            columns = self._starts[groups][:, None] + np.arange(size)
+            blocks = with_ridge(fit.point.blocks(columns), fit.alpha)
+            k = K[:, np.searchsorted(left, columns)].transpose(1, 2, 3, 0).reshape(groups.size, -1, len(K))
+            scores[groups] = score_tests(blocks, k, r[columns - 1].reshape(groups.size, -1))
         return scores
 
-    def _warn_if_saturated(self) -> None:
-        """Warn, once, if without a ridge some samples are fitted so well that coefficients grow without end."""
-        lowest, highest = self._fit.point.curvature_range() if self._fit.alpha == 0 else (1.0, 1.0)
-        if self._warned or (lowest > 1e-7 * highest and highest > 1e-7):
+    def warn_if_separable(self) -> None:
+        """Warn if without a ridge the curvature vanishes in some direction, so that coefficients grow without end."""
+        if self._fit.alpha > 0:
             return
-        # Outliers are saturated, too; the optimum is at infinity only if the curvature vanishes in some direction.
         before, now = (fit.widened(self._fit.columns).hessian() for fit in (self.null, self._fit))
         values, vectors = np.linalg.eigh(before)
         there = values > 1e-10 * values[-1]  # columns that repeat others have no curvature from the start
         unit = vectors[:, there] / np.sqrt(values[there])
         if np.linalg.eigvalsh(unit.T @ now @ unit)[0] < 1e-7:
-            self._warned = True
             warn(
                 "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have "
                 "no finite optimum and grow until the gradient is below tol. Raise alpha.",

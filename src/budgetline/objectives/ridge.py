@@ -26,7 +26,7 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.objectives.gram import Gram
-from budgetline.objectives.newton import DIRECT_SIZE, Fit, factored, minimise
+from budgetline.objectives.newton import DIRECT_SIZE, GlmFit, factored, minimise
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.engines import Engine
 
@@ -141,14 +141,14 @@ def likeliest_alpha(engine: Engine, level: Float, n_columns: int, *, dispersed: 
     if engine.y_spread == 0 or n_columns == 0:
         return float(GRID[-1])
     tol, alone, columns = WALK_TOL * engine.y_spread, np.zeros(1, dtype=np.intp), np.arange(1 + n_columns)
-    fit = minimise(engine, Fit(alone, level[None], 1.0, engine.at(alone, level[None])), alone, tol)
+    fit = minimise(engine, GlmFit(alone, level[None], 1.0, engine.at(alone, level[None])), alone, tol)
     curvature = float(np.trace(fit.point.hessian(alone))) / level.size
     fit, n = fit.widened(columns), engine.sample_size
 
     def criterion(position: int) -> float:
         nonlocal fit
         alpha = float(GRID[position])
-        fit = minimise(engine, Fit(columns, fit.theta, alpha, fit.point), columns, tol)
+        fit = minimise(engine, GlmFit(columns, fit.theta, alpha, fit.point), columns, tol)
         return laplace(fit, engine.saturated, n, dispersed=dispersed)
 
     start = int(np.searchsorted(GRID, curvature * n_columns / n))
@@ -156,7 +156,7 @@ def likeliest_alpha(engine: Engine, level: Float, n_columns: int, *, dispersed: 
     return found if dispersed else max(found, 1 / (n * WIDEST_LOG_ODDS**2))
 
 
-def laplace(fit: Fit, saturated: float, n: float, *, dispersed: bool) -> float:
+def laplace(fit: GlmFit, saturated: float, n: float, *, dispersed: bool) -> float:
     """Return the criterion of a fitted model on n rows; ``saturated`` is the risk of the saturated model."""
     k, Q = fit.theta.shape
     parts = [fit.hessian(q) for q in range(Q)] if k * Q > DIRECT_SIZE else [fit.hessian()]

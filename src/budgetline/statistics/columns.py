@@ -76,15 +76,20 @@ class StandardisedColumns:
 
     def columns_there(self, index: Positions) -> Float:
         """Return the columns ``index`` of A on the device of X."""
-        device, (mean, inverse, root), place = self.X.device, self._there, _adjacent(index)
+        block = self.plain_there(index, slice(0, self.root.size))
+        block *= self._there[2]
+        return block
+
+    def plain_there(self, index: Positions, rows: slice) -> Float:
+        """Return the columns ``index`` of some rows without the weights, on the device of X."""
+        device, (mean, inverse, _), place = self.X.device, self._there, _adjacent(index)
         if isinstance(place, slice):
             mean, inverse = mean[place], inverse[place]
         else:
             there = device.positions(place)
             mean, inverse = device.take(mean, there, 0), device.take(inverse, there, 0)
-        block: Float = self.X[:, place].block(slice(0, self.root.size)) - mean
+        block: Float = self.X[:, place].block(rows) - mean
         block *= inverse
-        block *= root
         return block
 
     @cached_property
@@ -92,20 +97,6 @@ class StandardisedColumns:
         """Mean, 1/scale and root (n, 1) on the device of X."""
         device = self.X.device
         return device.put(self.mean), device.put(1 / self.scale), device.put(self.root[:, None])
-
-    def with_intercept(self) -> Float:
-        """Return [1, (X − mean)/scale] of all columns, dense and row-major, shape (n, 1 + D)."""
-        Z = self.centred(slice(None))
-        Z[:, 1:] /= self.scale
-        return Z
-
-    def centred(self, rows: slice) -> Float:
-        """Return [1, X − mean] of all columns and some rows, dense and row-major, shape (m, 1 + D)."""
-        X = self.X[rows].toarray() if sparse.issparse(self.X) else np.asarray(self.X[rows])
-        Z = np.empty((X.shape[0], 1 + self.mean.size))
-        Z[:, 0] = 1.0
-        np.subtract(X, self.mean, out=Z[:, 1:])
-        return Z
 
     def project(self, q: Float) -> Float:
         """Return q'A, shape (m, D), for q of shape (n, m), which may be where X is."""

@@ -18,7 +18,6 @@ import numpy as np
 
 from budgetline.arrays import Float, Positions
 from budgetline.statistics.curvature import Curvature
-from budgetline.statistics.lagged import LaggedHessian
 from budgetline.statistics.samples import RowSample
 
 Ints = Positions
@@ -27,9 +26,10 @@ Ints = Positions
 class Loss(Protocol):
     """A convex φ of Q scores, and the targets it accepts.
 
-    A loss with an attribute ``portable`` that is true takes arrays of any library in ``value_and_mean`` and
-    ``curvature``.
+    ``portable`` says whether ``value``, ``mean`` and ``curvature`` accept arrays of any library.
     """
+
+    portable: bool
 
     def check(self, Y: Float, weight: Float) -> None:
         """Raise an error if targets (n, P) with weights (n,) are not of this family."""
@@ -42,9 +42,6 @@ class Loss(Protocol):
 
     def mean(self, eta: Float) -> Float:
         """Return ∇φ, shape (n, Q)."""
-
-    def value_and_mean(self, eta: Float) -> tuple[Float, Float]:
-        """Return both."""
 
     def curvature(self, eta: Float) -> Curvature:
         """Return ∇²φ."""
@@ -63,16 +60,10 @@ class Point(Protocol):
     def gradient(self, columns: Ints | None) -> Float:
         """Return minus the gradient of the risk, shape (k, Q)."""
 
-    def hessian(self, columns: Ints, score: int | None = None) -> Float:
-        """Return H, shape (kQ, kQ), or only the part (k, k) of one score; a new array."""
+    def hessian(self, columns: Ints, score: int | None = None, within: float = 0.0) -> Float:
+        """Return H, shape (kQ, kQ), or only the part (k, k) of one score; a new array.
 
-    def outdated(self, past: LaggedHessian) -> float:
-        """Return the share of the rows that would have to be multiplied again to renew a Hessian at this point."""
-
-    def renewed(self, columns: Ints, past: LaggedHessian | None) -> LaggedHessian:
-        """Return about H of columns that begin with those of ``past``.
-
-        H itself if there is no past, or if none of its rows has changed.
+        With ``within`` the result may lie between H/(1 + within) and (1 + within) H, if that takes less time.
         """
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:
@@ -83,15 +74,6 @@ class Point(Protocol):
 
     def product(self, columns: Ints, V: Float) -> Float:
         """Return ``hessian(columns)`` times V, both of the shape (k, Q) of θ; a new array."""
-
-    def curvature_range(self) -> tuple[float, float]:
-        """Return the smallest and the largest trace of ∇²φ(η) among samples of positive weight."""
-
-    def complete(self, columns: Ints, starts: Ints) -> Point:
-        """Return the same point, ready to score all groups, which begin at ``starts``, against these columns."""
-
-    def near(self, columns: Ints, theta: Float) -> Point:
-        """Return the point at a nearby θ, where engines may rely on the quadratic model of the risk."""
 
 
 class Engine(Protocol):
@@ -130,7 +112,7 @@ class Engine(Protocol):
         """Return the point at θ (k, Q) for columns (k,), of which the first is 0."""
 
     def sample(self, columns: Ints, most: int) -> RowSample:
-        """Return at most so many rows of columns of Z without the intercept, standardised."""
+        """Return at most ``most`` rows of columns of Z without the intercept, standardised."""
 
 
 def target_level(targets: Float, weight: Float) -> tuple[Float, float]:

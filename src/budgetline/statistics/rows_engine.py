@@ -1,83 +1,158 @@
-"""The engine of rows in memory: scores and residuals of all rows are kept at every point."""
+"""The engine of rows in memory, on the host or on a device: scores and residuals of all rows are kept at every point.
+
+All sums are those of :class:`budgetline.statistics.design.Design`, so this module is written once for arrays of any
+library. What is D × D comes to the host.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
-from itertools import pairwise
+from functools import cached_property, reduce
 from operator import add
 
 import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Float
-from budgetline.statistics.curvature import Curvature, part_of, weighted_square
-from budgetline.statistics.design_blocks import Blocks
-from budgetline.statistics.engines import Ints
-from budgetline.statistics.lagged import MOST_ROWS, LaggedHessian, changed
-from budgetline.statistics.row_sums import FEWEST_ROWS, TOGETHER, RowSums, each
+from budgetline.data.rows import Rows
+from budgetline.devices import Device, library_of, on_host
+from budgetline.statistics.columns import StandardisedColumns, standardised_columns
+from budgetline.statistics.curvature import Curvature, part_of
+from budgetline.statistics.design import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, leading, small_product
+from budgetline.statistics.engines import Ints, Loss, target_level
+from budgetline.statistics.partial_hessian import KeptHessian, updated_hessian
 from budgetline.statistics.samples import RowSample, sample_of
-from budgetline.threads import added, in_threads, map_in_threads, product, stripes_of, sum_in_threads
+from budgetline.threads import map_in_threads, stripes_of
 
-FEW = 64
-"""Up to this many columns are standardised before a product; the products of more are corrected afterwards."""
-EXTRA = 400
-"""Groups are scored from the Hessian of all D columns if D ≤ 2k + EXTRA, with k chosen; otherwise from its parts."""
-CHOSEN = -1
-"""The part of columns that are chosen."""
-WHOLE = 1500
-"""Hessians of several scores with more rows than this are summed score by score, to save memory."""
+TOGETHER = 48
+"""Groups are multiplied together with their neighbours, about this many columns at a time: BLAS is slow on small
+matrices."""
 
 
-class RowsEngine(RowSums):
-    """Points of rows in memory, from sums over their blocks."""
+def engine_of_rows(
+    rows: Rows,
+    order: Ints,
+    loss: Loss,
+    names: Sequence[str] | None = None,
+    weights: Float | None = None,
+    *,
+    alone: bool = False,
+) -> RowsEngine:
+    """Check and standardise rows in memory or on a device, with penalty weights (D,); ``names`` are for errors.
+
+    ``alone`` says that one thread does all the work of small tables.
+    """
+    A, _, _ = standardised_columns(rows, names, weights)
+    loss.check(rows.Y, A.root**2)
+    return RowsEngine(A, loss.internal(rows.Y), order, loss, ALONE_ROWS if alone else FEWEST_ROWS)
+
+
+class RowsEngine:
+    """Rows in memory, dense or sparse, or on a device.
+
+    Parameters
+    ----------
+    A : StandardisedColumns, shape (n, D)
+        With ``root`` = √ω.
+    targets : array of shape (n, Q)
+        For the internal scores of the loss.
+    order : int array of shape (D,)
+        Columns of A, group after group.
+    loss : Loss
+    fewest : int
+        Fewest rows of a block, see :class:`Design`.
+    """
 
     eager = False
+
+    def __init__(
+        self, A: StandardisedColumns, targets: Float, order: Ints, loss: Loss, fewest: int = FEWEST_ROWS
+    ) -> None:
+        self.A, self.targets, self.order, self.loss = A, targets, order, loss
+        self.n_rows, self.x_mean, self.x_scale, self.weight = len(targets), A.mean, A.scale, A.root**2
+        self.y_mean, self.y_spread = target_level(targets, self.weight)
+        self.design = design = Design(A, order, fewest)
+        device = None if design.table is None else design.table.device
+        self.local_loss: Loss | _HostLoss = loss if device is None or loss.portable else _HostLoss(loss, device)
+        self.local_targets, self.local_weight = design.put(targets.T), design.put(self.weight)
+        self.kept: KeptHessian | None = None
 
     @property
     def sample_size(self) -> float:
         """The effective number of rows, (Σ w)² / Σ w²."""
         return float(self.weight.sum() ** 2 / (self.weight @ self.weight))
 
-    @property
+    @cached_property
     def saturated(self) -> float:
         """The risk of the saturated model."""
-        return float(self.weight @ self.loss.saturated(self.targets.T))
+        return float(self.weight @ self.loss.saturated(self.targets))
+
+    def covariance(self, groups: Ints) -> Float:
+        """Return Σ ω zz' of groups of one size."""
+        return self.blocks(groups, Curvature(self.local_weight[:, None]), 1)
 
     def at(self, columns: Ints, theta: Float) -> _RowsPoint:
         """Return the point at θ, with the gradient from one pass."""
-        Z, eta = self.design(columns), np.empty((theta.shape[1], self.n_rows))
-        residual, most = np.empty_like(eta), self.threads_for(columns.size)
+        Z, right = self.design.of(columns), self.design.put(theta.T)
 
-        def score(s: slice) -> None:
-            np.matmul(theta.T, Z(s), out=eta[:, s])
+        def of(s: slice) -> tuple[Float, Float, Float]:
+            block = Z(s)
+            eta = right @ block
+            residual = (self.local_targets[:, s] - self.local_loss.mean(eta.T).T) * self.local_weight[s]
+            return eta, residual, small_product(block, residual.T)
 
-        def compare(s: slice) -> None:
-            np.subtract(self.targets[:, s], self.loss.mean(eta[:, s].T).T, out=residual[:, s])
-            residual[:, s] *= self.weight[s]
+        scores, residuals, descents = zip(*self.design.each(of), strict=True)
+        xp = library_of(scores[0])
+        eta, residual = (parts[0] if len(parts) == 1 else xp.concat(parts, axis=1) for parts in (scores, residuals))
+        return _RowsPoint(self, eta, residual, columns, on_host(reduce(add, descents)))
 
-        def project(s: slice) -> Float:
-            return product(Z(s), residual[:, s].T)
+    def blocks(self, groups: Ints, curvature: Curvature, n_scores: int) -> Float:
+        """Return Σ curvature ⊗ zz' of groups (J, s) of one size, without the intercept, shape (J, sQ, sQ)."""
+        at_once, found = max(1, TOGETHER // groups.shape[1]), []
+        for start in range(0, len(groups), at_once):
+            part = groups[start : start + at_once]
+            Z = self.design.plain(part.ravel())
+            H = self.products(Z, Z, curvature, (part.size, n_scores, part.size, n_scores))
+            found += [part_of(H, place, place) for place in np.arange(part.size).reshape(part.shape)]
+        return np.array(found)
 
-        def all_steps(s: slice) -> Float:
-            score(s)
-            with np.errstate(over="ignore", invalid="ignore"):
-                compare(s)
-            return project(s)
+    def products(
+        self, Z: RowBlocks, A: RowBlocks | None, curvature: Curvature, shape: tuple[int, int, int, int]
+    ) -> Float:
+        """Return Σ curvature ⊗ za', shape (k, Q, m, Q), for blocks Z (k, …) and A (m, …); None: of all columns of X."""
+        k, Q, m, _ = shape
+        if curvature.contrasts is not None and k * m < Q * Q:
+            return self._by_columns(Z, self.design.plain(None) if A is None else A, curvature, shape)
+        H = np.empty(shape)
+        for q in range(Q):
+            for r in range(q + 1):
+                H[:, q, :, r] = H[:, r, :, q] = self._weighted(Z, A, curvature.between(q, r), k, q == r)
+        return H
 
-        if self.has_few_threads():
-            descent = sum_in_threads(lambda stripe: added(all_steps, stripe), self.slices, most)
-        else:  # the same numbers
-            in_threads(lambda stripe: each(score, stripe), self.slices, most)
-            self.short_steps(compare)
-            descent = sum_in_threads(lambda stripe: added(project, stripe), self.slices, most)
-        return _RowsPoint(self, eta, residual, columns, descent, cache(lambda: self.risk(eta)))  # often not needed
+    def _weighted(self, Z: RowBlocks, A: RowBlocks | None, weight: Float, k: int, positive: bool) -> Float:
+        """Return Σ weight za', shape (k, m)."""
+        if A is None:
+            return self.design.project(lambda s: Z(s) * weight[s], k)
+        return self.design.square(Z, weight, positive) if Z is A else self.design.cross(Z, A, weight)
+
+    def _by_columns(self, Z: RowBlocks, A: RowBlocks, curvature: Curvature, shape: tuple[int, int, int, int]) -> Float:
+        """Return the same for few columns and many scores, from a matrix of scores for each pair of columns."""
+        k, Q, m, _ = shape
+
+        def of(s: slice) -> Float:
+            left, right, part = Z(s), A(s), curvature.rows(s)
+            pairs = [part.total(left[i, :] * right[j, :]) for i in range(k) for j in range(m)]
+            found: Float = library_of(left).stack(pairs, axis=0)
+            return found
+
+        return self.design.summed(of).reshape(k, m, Q, Q).transpose(0, 2, 1, 3)
 
     def sample(self, columns: Ints, most: int) -> RowSample:
         """Return a sample of rows."""
         X, index = self.A.X, self.order[columns - 1]
-        stripes = [[slice(None)]] if sparse.issparse(X) else stripes_of(self.slices)
+        whole = sparse.issparse(X) or self.design.table is not None
+        stripes = [[slice(0, self.n_rows)]] if whole else stripes_of(self.design.slices)
 
         def of(stripe: list[slice]) -> RowSample:
             return reduce(add, (sample_of(X[s], self.weight[s], index, most) for s in stripe))
@@ -87,203 +162,88 @@ class RowsEngine(RowSums):
 
 @dataclass(frozen=True)
 class _RowsPoint:
-    """Scores η and residuals ω(y − ∇φ(η)) (Q, n), and minus the gradient (k, Q) for columns of the model."""
+    """Scores η and residuals ω(y − ∇φ(η)) (Q, n) where the rows are, and minus the gradient (k, Q) for own columns."""
 
     engine: RowsEngine
     eta: Float
     residual: Float
     own: Ints
     descent: Float
-    computed_risk: Callable[[], float]
-
-    @property
-    def risk(self) -> float:
-        return self.computed_risk()
-
-    @property
-    def curvature(self) -> Callable[[slice], Curvature]:
-        """ω∇²φ(η) of some rows; those of one score are computed once, before threads ask for them."""
-        if len(self.eta) == 1:
-            known = self._curvatures[:, None]
-            return lambda s: Curvature(known[s])
-        loss, eta, weight = self.engine.loss, self.eta, self.engine.weight
-        return lambda s: loss.curvature(eta[:, s].T).weighted(weight[s])
-
-    def gradient(self, columns: Ints | None) -> Float:
-        engine = self.engine
-        if columns is None:
-            return engine.project(lambda s: self.residual[:, s], len(self.eta), None).T
-        known = self.own.size
-        if columns.size < known or np.any(columns[:known] != self.own):
-            known = 0
-        if columns.size == known:
-            return self.descent.copy()
-        return np.vstack([self.descent[:known], self._gradient_beyond(columns, known)])
-
-    def _gradient_beyond(self, columns: Ints, known: int) -> Float:
-        """Return minus the gradient for all but the first columns."""
-        Z = self.engine.design(columns)
-        return self.engine.summed(lambda s: product(Z(s)[known:], self.residual[:, s].T))
-
-    def hessian(self, columns: Ints, score: int | None = None) -> Float:
-        Z, Q, curvature = self.engine.design(columns), len(self.eta), self.curvature
-        if score is not None:
-            return self._between(Z, score, score)
-        if columns.size * Q <= WHOLE:
-            return self.engine.summed(lambda s: curvature(s).square(Z(s)))
-        H = np.empty((columns.size, Q, columns.size, Q))
-        for q in range(Q):
-            for r in range(q + 1):
-                H[:, q, :, r] = self._between(Z, q, r)
-                H[:, r, :, q] = H[:, q, :, r]
-        return H.reshape(columns.size * Q, -1)
-
-    def outdated(self, past: LaggedHessian) -> float:
-        return 1.0 if past.curvature is None else float(changed(past.curvature, self._curvatures).mean())
-
-    def renewed(self, columns: Ints, past: LaggedHessian | None) -> LaggedHessian:
-        if len(self.eta) > 1:
-            return LaggedHessian(columns, self.hessian(columns))
-        if past is None or past.curvature is None or not past.begins(columns):
-            return LaggedHessian(columns, self.hessian(columns), self._curvatures)
-        before, now, known = past.curvature, self._curvatures, past.columns.size
-        rows = changed(before, now)
-        if not 0 < rows.mean() <= MOST_ROWS:
-            return LaggedHessian(columns, self.hessian(columns), now)
-        H, Z = np.empty((columns.size, columns.size)), self.engine.design(columns)
-        H[:known, :known] = past.H
-        if known < columns.size:
-            H[:, known:] = self.engine.summed(lambda s: Curvature(before[s, None]).cross(Z(s), Z(s)[known:]))
-            H[known:] = H[:, known:].T
-        for sign in (1.0, -1.0):
-            index = np.flatnonzero(rows & (sign * (now - before) > 0))
-            if index.size:
-                H += sign * self._square_of(columns, index, np.abs(now - before)[index])
-        return LaggedHessian(columns, H, np.where(rows, now, before))
 
     @cached_property
-    def _curvatures(self) -> Float:
-        """ω∇²φ(η) of one score, shape (n,)."""
-        engine, found = self.engine, np.empty(self.eta.shape[1])
+    def risk(self) -> float:
+        engine, xp = self.engine, library_of(self.eta)
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = engine.local_loss.value(self.eta.T) - xp.sum(engine.local_targets * self.eta, axis=0)
+            return float(xp.sum(engine.local_weight * loss, axis=0))
 
-        def work(s: slice) -> None:
-            np.multiply(engine.loss.curvature(self.eta[:, s].T).scale[:, 0], engine.weight[s], out=found[s])
+    @cached_property
+    def curvature(self) -> Curvature:
+        """ω∇²φ(η), where the rows are."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.engine.local_loss.curvature(self.eta.T).weighted(self.engine.local_weight)
 
-        engine.short_steps(work)
-        return found
+    def gradient(self, columns: Ints | None) -> Float:
+        design = self.engine.design
+        if columns is None:
+            return design.project(lambda s: self.residual[:, s], len(self.descent[0])).T
+        known = leading(columns, self.own)
+        if known < self.own.size:
+            known = 0
+        if known == columns.size:
+            return self.descent.copy()
+        Z = design.of(columns) if known == 0 else design.beyond(columns, columns[known:])
+        more = design.summed(lambda s: small_product(Z(s), self.residual[:, s].T))
+        return np.vstack([self.descent[:known], more])
 
-    def _square_of(self, columns: Ints, rows: Ints, weight: Float) -> Float:
-        """Return Σ weight zz' of some rows."""
-        pieces = [slice(i, min(i + FEWEST_ROWS, rows.size)) for i in range(0, rows.size, FEWEST_ROWS)]
-
-        def of(s: slice) -> Float:
-            return weighted_square(self.engine.picked(columns, rows[s]), weight[s], True)
-
-        return sum_in_threads(lambda stripe: added(of, stripe), pieces)
-
-    def _between(self, Z: Blocks, q: int, r: int) -> Float:
-        """Return the entries of H between two scores, shape (k, k)."""
-        curvature = self.curvature
-        return self.engine.summed(lambda s: weighted_square(Z(s), curvature(s).between(q, r), q == r))
+    def hessian(self, columns: Ints, score: int | None = None, within: float = 0.0) -> Float:
+        engine, k, Q = self.engine, columns.size, self.descent.shape[1]
+        Z = engine.design.of(columns)
+        if score is not None:
+            return engine.design.square(Z, self.curvature.between(score, score))
+        if Q > 1 or engine.design.table is not None:
+            return engine.products(Z, Z, self.curvature, (k, Q, k, Q)).reshape(k * Q, k * Q)
+        engine.kept = updated_hessian(engine.design, columns, self.curvature.scale[:, 0], engine.kept, within)
+        return engine.kept.K.copy()
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:
-        engine, Z, curvature = self.engine, self.engine.design(columns), self.curvature
-        if len(self.eta) == 1 and (others is None or others.size > FEW):
-            return engine.project(lambda s: Z(s) * curvature(s).scale[:, 0], columns.size, others)
-        others = np.arange(1, 1 + engine.order.size) if others is None else others
-        last = np.array_equal(columns[-others.size :], others)
-        A: Blocks = (lambda s: Z(s)[-others.size :]) if last else engine.plain(others)
-        return self.engine.summed(lambda s: curvature(s).cross(Z(s), A(s)))
+        design, k, Q = self.engine.design, columns.size, self.descent.shape[1]
+        m = design.order.size if others is None else others.size
+        A = None if others is None else design.beyond(columns, others)
+        return self.engine.products(design.of(columns), A, self.curvature, (k, Q, m, Q)).reshape(k * Q, m * Q)
 
     def blocks(self, groups: Ints) -> Float:
-        return self.engine.blocks(groups, self.curvature)
+        return self.engine.blocks(groups, self.curvature, self.descent.shape[1])
 
     def product(self, columns: Ints, V: Float) -> Float:
-        Z, curvature = self.engine.design(columns), self.curvature
-        return self.engine.summed(lambda s: product(Z(s), curvature(s).product((V.T @ Z(s)).T)))
+        Z, right = self.engine.design.of(columns), self.engine.design.put(V.T)
 
-    def curvature_range(self) -> tuple[float, float]:
-        trace = self.engine.loss.curvature(self.eta.T).trace()[self.engine.weight > 0]
-        return float(trace.min(initial=np.inf)), float(trace.max(initial=0.0))
+        def of(s: slice) -> Float:
+            block = Z(s)
+            return small_product(block, self.curvature.rows(s).product((right @ block).T))
 
-    def complete(self, columns: Ints, starts: Ints) -> _RowsPoint:
-        k, D, Q = columns.size, self.engine.order.size, len(self.eta)
-        if sparse.issparse(self.engine.A.X) or 2 * k + EXTRA < D or (Q > 1 and Q * (1 + D) > WHOLE):
-            return self
-        A, place = self.engine.A, np.concatenate([[0], 1 + self.engine.order])
-        if Q == 1:
-            return self._with_products(columns, starts)
-        unit, curvature = np.concatenate([[1.0], 1 / A.scale])[:, None], self.curvature
-        H = self.engine.summed(lambda s: curvature(s).square(A.centred(s).T)).reshape(1 + D, Q, 1 + D, Q)
-        H = (H * unit * unit[..., None, None])[place][:, :, place]
-        return self._completed(H, np.full(1 + D, CHOSEN), self.gradient(None))
-
-    def _completed(self, H: Float, part: Ints, slopes: Float) -> _CompletePoint:
-        own = (self.engine, self.eta, self.residual, self.own, self.descent, self.computed_risk)
-        return _CompletePoint(*own, H, part, slopes)
-
-    def _with_products(self, columns: Ints, starts: Ints) -> _CompletePoint:
-        """Complete the point of one score, without the products between groups that are not chosen."""
-        k, curvature, Z = columns.size, self.curvature, self.engine.design(columns)
-        others, rest = self.engine.rest(columns)
-        firsts = np.flatnonzero(np.isin(others, starts))
-        # groups that lie side by side share a product of about so many columns: BLAS is slow on small matrices
-        cuts = firsts[np.diff(firsts // TOGETHER, prepend=-1) > 0].tolist()
-        pieces = [slice(*ends) for ends in pairwise([*cuts, others.size])]
-
-        def of(s: slice) -> Float:  # chosen columns, then others; the last column is the slope
-            root, R = np.sqrt(curvature(s).scale[:, 0]), rest(s)
-            found = np.zeros((k + others.size, k + others.size + 1))
-            chosen = Z(s) * root
-            found[:k, :k] = chosen @ chosen.T
-            chosen *= root
-            found[:k, k:-1], found[k:, -1:] = chosen @ R.T, product(R, self.residual[:, s].T)
-            for p in pieces:
-                few = R[p] * root
-                found[k:, k:-1][p, p] = few @ few.T
-            return found
-
-        total, place = self.engine.summed(of), np.concatenate([columns, others])
-        total[k:, :k], total[:k, -1] = total[:k, k:-1].T, self.gradient(columns)[:, 0]
-        back = np.argsort(place)
-        part = np.concatenate([np.full(k, CHOSEN), *(np.full(p.stop - p.start, p.start) for p in pieces)])[back]
-        return self._completed(total[np.ix_(back, back)][:, None, :, None], part, total[back[1:], -1:])
-
-    def near(self, columns: Ints, theta: Float) -> _RowsPoint:
-        return self.engine.at(columns, theta)
+        return self.engine.design.summed(of)
 
 
 @dataclass(frozen=True)
-class _CompletePoint(_RowsPoint):
-    """A point with the gradient of all columns at hand, and with what the scores of groups need of their Hessian.
+class _HostLoss:
+    """A loss that knows only NumPy's arrays, for scores on a device."""
 
-    ``H`` (1 + D, Q, 1 + D, Q) has no entries between columns of different parts, other than ``CHOSEN``; those are
-    computed when they are asked for.
-    """
+    loss: Loss
+    device: Device
 
-    H: Float
-    part: Ints
-    slopes: Float
+    def value(self, eta: Float) -> Float:
+        return self._on_host(self.loss.value, eta)
 
-    def _has(self, columns: Ints, others: Ints | None) -> bool:
-        parts = [self.part[c] for c in (columns, slice(1, None) if others is None else others)]
-        ours, theirs = (np.unique(part[part != CHOSEN]) for part in parts)
-        return not ours.size or not theirs.size or (ours.size == theirs.size == 1 and ours[0] == theirs[0])
+    def mean(self, eta: Float) -> Float:
+        return self._on_host(self.loss.mean, eta)
 
-    def gradient(self, columns: Ints | None) -> Float:
-        return self.slopes.copy() if columns is None else super().gradient(columns)
+    def curvature(self, eta: Float) -> Curvature:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.loss.curvature(on_host(eta))
+        parts = (part if part is None else self.device.put(part) for part in (found.contrasts, found.along))
+        return Curvature(self.device.put(found.scale), *parts)
 
-    def _gradient_beyond(self, columns: Ints, known: int) -> Float:
-        return self.slopes[columns[known:] - 1] if known else super()._gradient_beyond(columns, known)
-
-    def hessian(self, columns: Ints, score: int | None = None) -> Float:
-        has = self._has(columns, columns)
-        return part_of(self.H, columns, columns, score) if has else super().hessian(columns, score)
-
-    def cross(self, columns: Ints, others: Ints | None) -> Float:
-        return part_of(self.H, columns, others) if self._has(columns, others) else super().cross(columns, others)
-
-    def blocks(self, groups: Ints) -> Float:
-        if not all(self._has(group, group) for group in groups):
-            return super().blocks(groups)
-        return np.array([part_of(self.H, group, group) for group in groups])
+    def _on_host(self, function: Callable[[Float], Float], eta: Float) -> Float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.device.put(function(on_host(eta)))

@@ -1,7 +1,7 @@
 """The engine of sources: every point takes one pass, which sums risk, gradient and Hessian of all columns.
 
-So the last pass of a refit also scores the next group and starts its refit. Memory does not depend on the number of
-rows. A cluster runs the same passes.
+So the last pass of a refit also scores the next group and starts its refit. A last, small step takes no pass. Memory
+does not depend on the number of rows. A cluster runs the same passes.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ import numpy as np
 
 from budgetline.arrays import Array, Float
 from budgetline.data.sources import Chunk
-from budgetline.device_tables import DeviceTable
 from budgetline.statistics.columns import StandardisedColumns
 from budgetline.statistics.curvature import part_of
-from budgetline.statistics.device_engine import DeviceEngine
 from budgetline.statistics.engines import Ints, Loss
-from budgetline.statistics.lagged import WholeHessians
 from budgetline.statistics.moments import Moments
 from budgetline.statistics.passes import targets_of
 from budgetline.statistics.rows_engine import RowsEngine
 from budgetline.statistics.samples import ChunkSample, RowSample
 from budgetline.statistics.sums import Statistic
 
+NEAR = 1e-7
+"""Steps up to this part of the largest coefficient take no pass: the Hessian predicts the gradient to the square of
+it, which is below the tolerance of a fit."""
 MOST_PARAMETERS = 6000
 """The Hessian of all columns and scores must fit into memory."""
 
 
 @dataclass(frozen=True)
-class _ModelSums(WholeHessians):
+class _ModelSums:
     """What one pass adds up at θ (1 + D, Q): a point that comes with its Hessian.
 
     Attributes
@@ -41,8 +41,6 @@ class _ModelSums(WholeHessians):
     H : array of shape (1 + D, Q, 1 + D, Q)
     risk, saturated : float
         Risk at θ, and in the first pass that of the saturated model.
-    lowest, highest : float
-        Range of the traces of ∇²φ(η).
     """
 
     theta: Float
@@ -50,8 +48,6 @@ class _ModelSums(WholeHessians):
     H: Float
     risk: float
     saturated: float
-    lowest: float
-    highest: float
 
     def __add__(self, other: _ModelSums) -> _ModelSums:
         return _ModelSums(
@@ -60,14 +56,12 @@ class _ModelSums(WholeHessians):
             self.H + other.H,
             self.risk + other.risk,
             self.saturated + other.saturated,
-            min(self.lowest, other.lowest),
-            max(self.highest, other.highest),
         )
 
     def gradient(self, columns: Ints | None) -> Float:
         return self.descent[slice(1, None) if columns is None else columns]
 
-    def hessian(self, columns: Ints, score: int | None = None) -> Float:
+    def hessian(self, columns: Ints, score: int | None = None, within: float = 0.0) -> Float:
         return part_of(self.H, columns, columns, score)
 
     def cross(self, columns: Ints, others: Ints | None) -> Float:
@@ -79,18 +73,12 @@ class _ModelSums(WholeHessians):
     def product(self, columns: Ints, V: Float) -> Float:
         return np.asarray(self.hessian(columns) @ V.ravel()).reshape(V.shape)
 
-    def curvature_range(self) -> tuple[float, float]:
-        return self.lowest, self.highest
-
-    def complete(self, columns: Ints, starts: Ints) -> _ModelSums:
-        return self
-
-    def near(self, columns: Ints, theta: Float) -> _ModelSums:
-        """Predict risk and gradient from the Hessian, without a pass."""
-        step = theta - self.theta[columns]
-        moved = np.tensordot(self.H[:, :, columns], step, axes=2)
-        risk = self.risk + float(np.sum(step * (moved / 2 - self.descent)[columns]))
-        return replace(self, theta=_full(columns, theta, len(self.theta)), descent=self.descent - moved, risk=risk)
+    def moved(self, theta: Float) -> _ModelSums:
+        """Return risk and gradient at a nearby θ (1 + D, Q), as the Hessian predicts them."""
+        step = theta - self.theta
+        change = np.tensordot(self.H, step, axes=2)
+        risk = self.risk + float(np.sum(step * (change / 2 - self.descent)))
+        return replace(self, theta=theta, descent=self.descent - change, risk=risk)
 
 
 @dataclass(frozen=True)
@@ -105,7 +93,7 @@ class _ChunkSums:
     classes: Array | None
     first: bool
 
-    def rows(self, chunk: Chunk) -> RowsEngine | DeviceEngine:
+    def rows(self, chunk: Chunk) -> RowsEngine:
         """Return the engine of one chunk."""
         with chunk.located():
             Y = targets_of(chunk, self.classes)
@@ -114,9 +102,7 @@ class _ChunkSums:
                 # targets are checked row by row; a chunk in which all are zero is no error
                 self.loss.check(np.vstack([Y, np.ones((1, Y.shape[1]))]), np.append(weight, 1.0))
         A = StandardisedColumns(chunk.table, self.mean, self.scale, np.sqrt(weight / self.total_weight))
-        if isinstance(A.X, DeviceTable):
-            return DeviceEngine(A, self.loss.internal(Y), np.arange(self.mean.size), self.loss)
-        return RowsEngine(A, self.loss.internal(Y), np.arange(self.mean.size), self.loss, A.with_intercept())
+        return RowsEngine(A, self.loss.internal(Y), np.arange(self.mean.size), self.loss)
 
     def __call__(self, chunk: Chunk) -> _ModelSums:
         """Return the sums over one chunk, as of rows in memory."""
@@ -125,9 +111,7 @@ class _ChunkSums:
         with np.errstate(over="ignore", invalid="ignore"):
             descent, H = point.gradient(every), point.hessian(every)
             saturated = rows.saturated if self.first else 0.0
-            return _ModelSums(
-                self.theta, descent, H.reshape(2 * descent.shape), point.risk, saturated, *point.curvature_range()
-            )
+            return _ModelSums(self.theta, descent, H.reshape(2 * descent.shape), point.risk, saturated)
 
 
 class SourceEngine:
@@ -160,6 +144,7 @@ class SourceEngine:
         weights: Float | None = None,
     ) -> None:
         self._total, self._moments, self._order, self._loss, self._classes = total, moments, order, loss, classes
+        self._last: _ModelSums | None = None
         self.n_rows, self.sample_size, self.saturated = moments.n_samples, moments.sample_size, float("nan")
         self.x_mean, self.x_scale, mean = moments.standardisation(weights)
         loss.check(mean[None], np.ones(1))
@@ -181,28 +166,25 @@ class SourceEngine:
         return np.asarray(blocks * unit[:, :, None] * unit[:, None, :])
 
     def at(self, columns: Ints, theta: Float) -> _ModelSums:
-        """Make one pass."""
-        place, first = self._place, bool(np.isnan(self.saturated))
-        found: _ModelSums = self._total(self._sums_at(columns, theta, first=first))
+        """Make one pass, unless θ is so near that of the last pass that its Hessian predicts the rest."""
+        full = _full(columns, theta, 1 + self._order.size)
+        if self._last is not None and np.abs(full - self._last.theta).max() <= NEAR * np.abs(full).max():
+            return self._last.moved(full)
+        place, first = np.concatenate([[0], 1 + self._order]), self._last is None
+        there = _full(place, full, len(full))  # in the order of [1, columns read]
+        settings = (self.x_mean, self.x_scale, self._moments.weight, self._classes, first)
+        found: _ModelSums = self._total(_ChunkSums(self._loss, there, *settings))
         if first:
             self.saturated = found.saturated
         H = found.H[place][:, :, place]
-        return replace(found, theta=found.theta[place], descent=found.descent[place], H=H)
+        self._last = replace(found, theta=full, descent=found.descent[place], H=H)
+        return self._last
 
     def sample(self, columns: Ints, most: int) -> RowSample:
         """Make one pass."""
         index = self._order[columns - 1]
         found: RowSample = self._total(ChunkSample(index, most))
         return found.standardised(self.x_mean[index], self.x_scale[index])
-
-    @property
-    def _place(self) -> Ints:
-        """Where the columns of Z are in [1, columns read]."""
-        return np.concatenate([[0], 1 + self._order])
-
-    def _sums_at(self, columns: Ints, theta: Float, *, first: bool) -> _ChunkSums:
-        full = _full(self._place[columns], theta, 1 + self._order.size)
-        return _ChunkSums(self._loss, full, self.x_mean, self.x_scale, self._moments.weight, self._classes, first)
 
 
 def _full(columns: Ints, theta: Float, size: int) -> Float:
