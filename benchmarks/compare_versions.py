@@ -107,7 +107,7 @@ def regressions() -> Iterator[tuple[str, Callable[[], Results]]]:
 def generalised() -> Iterator[tuple[str, Callable[[], Results]]]:
     """Counts, two classes, three classes, a loss of the user's."""
     from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, FeatureGroups
-    from budgetline.objectives.families import ConvexLoss
+    from budgetline.glm.families import ConvexLoss
 
     for seed in range(2):
         X, score, rng, groups, costs = table(seed, n=200)

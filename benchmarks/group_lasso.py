@@ -27,7 +27,7 @@ from peers.problem import lasso_path as peer_path
 
 from budgetline import GroupLassoPath, Moments
 from budgetline.baselines.lasso_path import lasso_path
-from budgetline.objectives.gram import Gram
+from budgetline.leastsquares.gram import Gram
 
 PRECISION = 1e-4
 FEW = 25

@@ -19,12 +19,12 @@ from budgetline.budgets import Demand, Interpolation, affordable
 from budgetline.groups.prices import Prices
 from budgetline.inputs import floats_of
 from budgetline.messages import shown
-from budgetline.objectives.blocks import whiten
-from budgetline.objectives.gram import Gram
+from budgetline.leastsquares.blocks import whiten
+from budgetline.leastsquares.gram import Gram
 from budgetline.optimality.quadratic import Quadratic, model_of
 from budgetline.sequencing.candidates import TIE, best_group
 from budgetline.sequencing.sequence import GroupSequence
-from budgetline.statistics.moments import Moments
+from budgetline.moments.moments import Moments
 from budgetline.threads import one_blas_thread
 
 MOST_GROUPS = 18

@@ -12,7 +12,7 @@ import reference
 import reference_glm
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups
-from budgetline.objectives import ConvexLoss
+from budgetline.glm import ConvexLoss
 from fuzz.orders import Limits, check_greedy
 from fuzz.sources import IN_MEMORY, STREAMED, Data, fit_from
 from fuzz.trials import Case

@@ -27,7 +27,7 @@ import budgetline
 import budgetline.cli.app  # now, so that interruptions fall into the work
 from budgetline import AnytimeRegressor, Certificate, Moments, certify, open_source
 from budgetline.cli import main
-from budgetline.statistics.sums import Checkpoint
+from budgetline.moments.sums import Checkpoint
 from fuzz.commands import contents, template
 from fuzz.trials import Case
 

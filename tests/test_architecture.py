@@ -32,8 +32,9 @@ LAYERS = (
     "groups",
     "encoding",
     "data",
-    "statistics",
-    "objectives",
+    "moments",
+    "leastsquares",
+    "glm",
     "sequencing",
     "model",
     "evaluation",
@@ -62,7 +63,7 @@ RUN_CODE_OF_OTHERS = {
     "budgetline.estimators.clones",  # users' estimators, whose errors get a note and are raised again
     "budgetline.explore.worker",  # whatever a table does to a fit, the page goes on
     "budgetline.messages",  # the repr of a value, in the middle of an error message
-    "budgetline.statistics.sums",  # a caller's iterator; its error comes after the results before it
+    "budgetline.moments.sums",  # a caller's iterator; its error comes after the results before it
     "budgetline.threads",  # what helpers are given to do; an error is raised again where it was asked for,
     "budgetline.persistence.staged_record",  # skops, which raises many kinds of errors for forged parts
 }
@@ -74,7 +75,7 @@ WRITE_IN_FULL = {
     "budgetline.data.sources",  # of what is hashed
     "budgetline.explore.lines",  # of values in lines of Python
     "budgetline.encoding.table",
-    "budgetline.statistics.tallies",
+    "budgetline.moments.tallies",
 }
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_WITH_ANY = 205
@@ -232,7 +233,7 @@ PUBLIC = {
     },
     "budgetline.baselines": {"GroupLassoPath"},
     "budgetline.data": {"Source", "open_source"},
-    "budgetline.objectives": {"ConvexLoss"},
+    "budgetline.glm": {"ConvexLoss"},
     "budgetline.sequencing": {"Doubling", "FixedOrder", "GroupSequence", "RandomOrder", "greedy_sequence"},
     "budgetline.datasets": {"load_bank", "load_heart", "load_mfeat", "load_nhanes", "load_thyroid"},
 }

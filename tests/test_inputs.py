@@ -27,7 +27,7 @@ from budgetline import (
     open_source,
 )
 from budgetline.inputs import NamedArray
-from budgetline.objectives import ConvexLoss
+from budgetline.glm import ConvexLoss
 from budgetline.sequencing import Doubling
 
 pytestmark = pytest.mark.quick_cases(12)

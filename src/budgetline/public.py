@@ -26,7 +26,7 @@ from budgetline.persistence import load, save, to_onnx
 from budgetline.report import Report, make_report
 from budgetline.runtime import AnytimeRunner, Extractor, profile_costs
 from budgetline.sequencing import FixedOrder
-from budgetline.statistics import Moments
+from budgetline.moments import Moments
 
 __all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "GroupLassoPath"]
 __all__ += ["AnytimeModel", "Encoding", "FeatureGroups", "FixedOrder", "Moments", "StagedEstimators", "open_source"]

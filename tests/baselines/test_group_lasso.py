@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, GroupLassoPath, Moments
 from budgetline.baselines import group_penalty
 from budgetline.baselines.lasso_path import lambda_grid, lasso_path
-from budgetline.objectives.gram import Gram
+from budgetline.leastsquares.gram import Gram
 
 pytestmark = pytest.mark.quick_cases(5)
 

@@ -37,7 +37,7 @@ from budgetline.cli import main
 from budgetline.datasets import load_heart
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.model.anytime import AnytimeModel
-from budgetline.objectives.rules import RULES
+from budgetline.leastsquares.rules import RULES
 from budgetline.sequencing.schedules import SCHEDULES
 
 ROOT = Path(__file__).parents[2]

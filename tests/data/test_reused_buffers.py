@@ -139,9 +139,9 @@ def test_two_sources_may_share_a_buffer():
 
 def test_tasks_of_dask_do_not_share_a_buffer():
     pytest.importorskip("dask")
-    from budgetline.statistics.cluster import sum_with_dask
-    from budgetline.statistics.passes import ChunkMoments
-    from budgetline.statistics.sums import Checkpoint
+    from budgetline.moments.cluster import sum_with_dask
+    from budgetline.moments.passes import ChunkMoments
+    from budgetline.moments.sums import Checkpoint
 
     X, y, w = make_data()
     source = open_source(lambda: reused(X, y, w))

@@ -21,8 +21,8 @@ from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments,
 from budgetline.data import parquet_files, svmlight_files
 from budgetline.data.sources import SOURCE_BYTES, ahead
 from budgetline.data.svmlight_files import rows_about
-from budgetline.statistics import sums
-from budgetline.statistics.passes import ChunkMoments, sum_over
+from budgetline.moments import sums
+from budgetline.moments.passes import ChunkMoments, sum_over
 
 pytestmark = pytest.mark.quick_cases(12)
 

@@ -25,7 +25,7 @@ from budgetline import (
     save,
 )
 from budgetline.device_tables import DeviceTable
-from budgetline.objectives import ConvexLoss
+from budgetline.glm import ConvexLoss
 
 pytestmark = [every_library, pytest.mark.quick_cases(6)]
 N, D = 1500, 24

@@ -513,7 +513,7 @@ def test_many_classes_with_one_sample_each():
 def test_conjugate_gradients_find_the_same_model(monkeypatch):
     X, y = data(3)
     direct = AnytimeClassifier(GROUPS, COSTS, alpha=1e-3, rule="omp").fit(X, y)
-    monkeypatch.setattr("budgetline.objectives.newton.DIRECT_SIZE", 1)
+    monkeypatch.setattr("budgetline.glm.newton.DIRECT_SIZE", 1)
     iterative = AnytimeClassifier(GROUPS, COSTS, alpha=1e-3, rule="omp").fit(X, y)
     np.testing.assert_allclose(iterative.coef_path_, direct.coef_path_, atol=1e-7)
 

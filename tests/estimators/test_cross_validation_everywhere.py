@@ -15,7 +15,7 @@ from budgetline import (
     open_source,
 )
 from budgetline.data.sources import Chunk
-from budgetline.statistics.passes import InFold
+from budgetline.moments.passes import InFold
 
 pytestmark = pytest.mark.quick_cases(1)
 

@@ -14,7 +14,7 @@ from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, Moments
 from budgetline.budgets import Demand
 from budgetline.datasets import load_heart
 from budgetline.groups.prices import Prices
-from budgetline.objectives.gram import Gram
+from budgetline.leastsquares.gram import Gram
 from budgetline.sequencing import Doubling
 
 INTERPOLATIONS = ("step", "linear")

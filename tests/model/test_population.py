@@ -16,7 +16,7 @@ from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGro
 from budgetline.datasets import load_heart
 from budgetline.model.population import CELL_ROWS, cells_of, factor_of
 from budgetline.model.refits import ABOVE, LIKELIER, SMALLER, WIDEST_LOG_ODDS, PopulationRisk
-from budgetline.objectives import ConvexLoss
+from budgetline.glm import ConvexLoss
 
 COLUMNS = {"p": [0], "q": [1, 2], "r": [3, 4], "s": [5], "t": [6]}
 SUBSETS = [["q", "t"], ["p"], ["r", "s"], ["s", "p", "t"], ["q", "r", "s", "t"]]

@@ -16,7 +16,7 @@ from truth import Problem, check_verified, make
 
 import budgetline as bl
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, Moments, certify
-from budgetline.objectives import ConvexLoss
+from budgetline.glm import ConvexLoss
 
 SHORT = 0.02
 RNG = np.random.default_rng(0)

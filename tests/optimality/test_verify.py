@@ -21,7 +21,7 @@ from budgetline.optimality.proof import Proof
 from budgetline.optimality.quadratic import MOST_ROUNDING, ROUNDINGS, Quadratic
 from budgetline.optimality.relaxation import WORST_BLOCK, separate
 from budgetline.optimality.search import Search
-from budgetline.statistics.columns import scale_of
+from budgetline.moments.columns import scale_of
 
 pytestmark = pytest.mark.quick_cases(4)
 

@@ -20,7 +20,7 @@ from budgetline import (
     FeatureGroups,
     GroupLassoPath,
 )
-from budgetline.objectives import ConvexLoss
+from budgetline.glm import ConvexLoss
 
 GROUPS = FeatureGroups({"a": [4, 0], "b": [1], "c": [2, 5], "d": [6]}, [0.2, 0.1, 3.5, 0.0], remainder="drop")
 NAMES = list("pqrstuvw")

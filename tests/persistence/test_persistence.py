@@ -39,7 +39,7 @@ from budgetline import (
 )
 from budgetline.codec import from_bytes, to_bytes
 from budgetline.files import MANIFEST, SCHEMA, decode, encode
-from budgetline.objectives import ConvexLoss
+from budgetline.glm import ConvexLoss
 from budgetline.persistence.plain_settings import PlainSetting
 from budgetline.sequencing import Doubling, RandomOrder
 
@@ -185,7 +185,7 @@ def assert_same(a, b, where="model"):
         np.testing.assert_array_equal(a, b, strict=True, err_msg=where)
         if a.dtype.kind == "f":
             assert np.array_equal(np.signbit(a), np.signbit(b)), where
-    elif isinstance(a, BaseEstimator) or type(a).__module__ == "budgetline.objectives.families":
+    elif isinstance(a, BaseEstimator) or type(a).__module__ == "budgetline.glm.families":
         assert_same(dict(sorted(vars(a).items())), dict(sorted(vars(b).items())), where)
     elif dataclasses.is_dataclass(a):
         for f in dataclasses.fields(a):

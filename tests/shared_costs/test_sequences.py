@@ -334,8 +334,8 @@ def test_streamed_classifiers_choose_alike(rule):
 
 def test_screening_divides_by_the_costs_of_the_moment(monkeypatch):
     """With every refit screened, the order is still that of exact gains per cost as it is then."""
-    monkeypatch.setattr("budgetline.objectives.glm.AFFORDABLE", 0)
-    monkeypatch.setattr("budgetline.objectives.glm.SCREEN", 1.5)
+    monkeypatch.setattr("budgetline.glm.generalised_linear.AFFORDABLE", 0)
+    monkeypatch.setattr("budgetline.glm.generalised_linear.SCREEN", 1.5)
     for seed in range(12):
         X, y, targets, groups, shop, weight = glm_problem(seed, "logistic")
         score, gain = glm_score("logistic", X, targets, groups, "fr", 0.05, weight)

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from budgetline import open_source
-from budgetline.statistics.samples import RowSample
+from budgetline.moments.row_samples import RowSample
 
 ENGINES = ["memory", "source", *(["dask"] if find_spec("dask") else [])]
 
@@ -31,7 +31,7 @@ def fit_with(engine, model, X, y, weight=None):
 
 
 class PlainEngine:
-    """The formulas of ``statistics/engines.py`` on a dense Z, one row after another; for a few rows and columns."""
+    """The formulas of ``glm/engines.py`` on a dense Z, one row after another; for a few rows and columns."""
 
     def __init__(self, X, Y, weight, order, loss, eager=False):
         self.eager, self.n_rows, self.loss = eager, len(X), loss

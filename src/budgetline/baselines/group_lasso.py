@@ -28,12 +28,12 @@ from budgetline.fitting.training import Fitted, Fold, MomentsTraining, RowsTrain
 from budgetline.groups import Layout
 from budgetline.groups.prices import Prices
 from budgetline.model.stages import StagedModel, in_user_units
-from budgetline.objectives.families import Family, SquaredError
-from budgetline.objectives.gram import Gram
+from budgetline.glm.families import Family, SquaredError
+from budgetline.leastsquares.gram import Gram
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import FixedOrder
-from budgetline.statistics.columns import StandardisedColumns, standardised_columns
-from budgetline.statistics.moments import Moments, moments_of
+from budgetline.moments.columns import StandardisedColumns, standardised_columns
+from budgetline.moments.moments import Moments, moments_of
 
 
 class GroupLassoPath(AnytimeRegressor):

@@ -25,8 +25,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.objectives.blocks import SizeClass, size_classes
-from budgetline.objectives.gram import EPS, Gram
+from budgetline.leastsquares.blocks import SizeClass, size_classes
+from budgetline.leastsquares.gram import EPS, Gram
 
 MAX_ITERATIONS = 300
 """Newton steps for one λ; four are usual."""

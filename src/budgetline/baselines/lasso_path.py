@@ -27,10 +27,10 @@ from budgetline.baselines.group_penalty import Minimum, Penalised, minimise, rou
 from budgetline.budgets import unit_of
 from budgetline.data.rows import CHUNK_BYTES
 from budgetline.messages import warn
-from budgetline.objectives.blocks import size_classes
-from budgetline.objectives.gram import Gram
-from budgetline.objectives.rules import OrthogonalMatchingPursuit
-from budgetline.statistics.columns import StandardisedColumns
+from budgetline.leastsquares.blocks import size_classes
+from budgetline.leastsquares.gram import Gram
+from budgetline.leastsquares.rules import OrthogonalMatchingPursuit
+from budgetline.moments.columns import StandardisedColumns
 from budgetline.threads import one_blas_thread
 
 LARGEST_PENALTY = 1e100

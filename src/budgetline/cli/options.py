@@ -12,8 +12,8 @@ from budgetline.data.opening import SUFFIXES
 from budgetline.evaluation.metrics import METRICS
 from budgetline.inputs import check_number
 from budgetline.messages import shown
-from budgetline.objectives.families import LOSSES
-from budgetline.objectives.rules import RULES
+from budgetline.glm.families import LOSSES
+from budgetline.leastsquares.rules import RULES
 from budgetline.sequencing.schedules import SCHEDULES
 
 LOSS_NAMES = {name.removesuffix("_error"): name for name in LOSSES}

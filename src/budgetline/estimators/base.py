@@ -39,13 +39,13 @@ from budgetline.inputs import check_table, check_target, check_weight, column_na
 from budgetline.messages import cut, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.staged import Available
-from budgetline.objectives.rules import RULES
+from budgetline.leastsquares.rules import RULES
 from budgetline.optimality import Certificate, NextGroups, certify
 from budgetline.optimality.next_groups import next_groups
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, Schedule
-from budgetline.statistics.passes import ChunkSummary, Passes, not_empty, sum_over
+from budgetline.moments.passes import ChunkSummary, Passes, not_empty, sum_over
 
 DEFAULT_ALPHA = 1e-5
 Constraints: TypeAlias = dict[str, list[Any]]

@@ -23,9 +23,9 @@ from budgetline.fitting.training import RowsTraining, SourceTraining
 from budgetline.inputs import MOST_CLASSES, check_labels, check_number
 from budgetline.messages import shown, some, warn
 from budgetline.model.staged import Available
-from budgetline.objectives.families import Family, Logistic, Softmax
+from budgetline.glm.families import Family, Logistic, Softmax
 from budgetline.progress import Progress
-from budgetline.statistics.passes import ChunkLabels, Passes
+from budgetline.moments.passes import ChunkLabels, Passes
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

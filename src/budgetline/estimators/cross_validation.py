@@ -26,7 +26,7 @@ from budgetline.fitting.training import number_of_folds
 from budgetline.inputs import floats_of
 from budgetline.messages import shown
 from budgetline.progress import Progress
-from budgetline.statistics.moments import Moments
+from budgetline.moments.moments import Moments
 
 SEARCHED = ("alphas", "corrections", "interactions", "cv", "one_standard_error")
 """Parameters that only a search has."""

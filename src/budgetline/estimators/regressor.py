@@ -24,10 +24,10 @@ from budgetline.fitting.training import AddedRows, MomentsTraining, RowsTraining
 from budgetline.inputs import check_table
 from budgetline.messages import shown
 from budgetline.model.staged import Available
-from budgetline.objectives.families import LOSSES, ConvexLoss, Family, SquaredError
+from budgetline.glm.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.progress import Progress
-from budgetline.statistics.moments import Moments
-from budgetline.statistics.passes import Passes
+from budgetline.moments.moments import Moments
+from budgetline.moments.passes import Passes
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

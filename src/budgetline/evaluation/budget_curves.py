@@ -22,9 +22,9 @@ from budgetline.inputs import check_finite, raise_missing
 from budgetline.messages import shown, warn
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.staged import Staged
-from budgetline.statistics.moments import Moments, moments_of
-from budgetline.statistics.passes import not_empty, sum_over
-from budgetline.statistics.sums import RowSums
+from budgetline.moments.moments import Moments, moments_of
+from budgetline.moments.passes import not_empty, sum_over
+from budgetline.moments.sums import RowSums
 
 GATHER_BYTES = 1 << 31
 """Most memory for the scores of all rows and stages, which some metrics need."""

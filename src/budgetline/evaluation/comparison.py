@@ -26,8 +26,8 @@ from budgetline.inputs import check_number, check_table, check_target, check_wei
 from budgetline.messages import shown, some
 from budgetline.model.anytime import as_staged
 from budgetline.progress import Progress, counted
-from budgetline.statistics.folds import fold_moments
-from budgetline.statistics.moments import Moments
+from budgetline.moments.fold_moments import fold_moments
+from budgetline.moments.moments import Moments
 from budgetline.tables import Backend, frame_of, text_table
 
 MOMENTS_BYTES = 1 << 30

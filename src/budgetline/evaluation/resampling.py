@@ -17,7 +17,7 @@ from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.splits import grouped_folds, number_in, splits_of
 from budgetline.inputs import check_weight, raise_missing
 from budgetline.messages import shown
-from budgetline.statistics.folds import Split
+from budgetline.moments.fold_moments import Split
 
 
 @dataclass(frozen=True)

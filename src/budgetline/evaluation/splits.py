@@ -11,7 +11,7 @@ from sklearn.utils.validation import _num_samples, check_consistent_length, colu
 from budgetline.arrays import Array
 from budgetline.devices import on_host
 from budgetline.inputs import raise_missing
-from budgetline.statistics.folds import Split
+from budgetline.moments.fold_moments import Split
 
 
 def splits_of(

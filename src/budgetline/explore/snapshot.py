@@ -7,7 +7,7 @@ from dataclasses import asdict
 from budgetline.explore.session import Session
 from budgetline.explore.state import ENCODINGS, LOSSES, METRICS, TASKS
 from budgetline.explore.table import Target
-from budgetline.objectives.rules import RULES
+from budgetline.leastsquares.rules import RULES
 
 
 def snapshot_of(session: Session) -> dict[str, object]:

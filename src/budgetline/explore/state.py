@@ -12,7 +12,7 @@ from budgetline.codec import AtLeast
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import check_number
 from budgetline.messages import is_unicode, shown, some
-from budgetline.objectives.rules import RULES
+from budgetline.leastsquares.rules import RULES
 
 TASKS = ("regression", "classification")
 LOSSES = ("squared_error", "poisson")

@@ -17,9 +17,9 @@ from budgetline.data.rows import Rows
 from budgetline.groups import Layout
 from budgetline.messages import shown, some, warn
 from budgetline.model.stages import LinearModel, StagedModel
-from budgetline.objectives.families import Family, SquaredError
-from budgetline.objectives.gram import EPS
-from budgetline.statistics.moments import Moments
+from budgetline.glm.families import Family, SquaredError
+from budgetline.leastsquares.gram import EPS
+from budgetline.moments.moments import Moments
 
 AGREE = 1e-3
 """Share of R(∅) by which claims and predictions may differ."""

@@ -16,10 +16,10 @@ from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.training import RowsTraining, SourceTraining, Training
 from budgetline.groups.prices import Prices
 from budgetline.model.stages import LinearModel
-from budgetline.objectives.families import Family, SquaredError
+from budgetline.glm.families import Family, SquaredError
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Greedy
-from budgetline.statistics.passes import targets_of
+from budgetline.moments.passes import targets_of
 from budgetline.threads import one_blas_thread
 
 ROWS = 8192

@@ -9,13 +9,13 @@ import numpy as np
 from budgetline.arrays import Float, Positions
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.ridge_choice import MOST_SQUARED, check_size, spectrum_of
-from budgetline.objectives.families import Family
-from budgetline.objectives.gram import Gram
-from budgetline.objectives.noise import effective_columns, noise_of_gram, noise_of_spectrum
-from budgetline.objectives.ridge import Spectrum
-from budgetline.statistics.columns import StandardisedColumns
-from budgetline.statistics.engines import Engine
-from budgetline.statistics.moments import Moments
+from budgetline.glm.families import Family
+from budgetline.leastsquares.gram import Gram
+from budgetline.leastsquares.noise import effective_columns, noise_of_gram, noise_of_spectrum
+from budgetline.leastsquares.ridge import Spectrum
+from budgetline.moments.columns import StandardisedColumns
+from budgetline.glm.engines import Engine
+from budgetline.moments.moments import Moments
 from budgetline.threads import one_blas_thread
 
 

@@ -7,13 +7,13 @@ import numpy as np
 from budgetline.arrays import Float
 from budgetline.fitting.recipe import Recipe
 from budgetline.messages import warn
-from budgetline.objectives.families import Family, Logistic, Softmax
-from budgetline.objectives.gram import Gram
-from budgetline.objectives.ridge import Spectrum, likeliest_alpha, rotated
-from budgetline.statistics.columns import StandardisedColumns
-from budgetline.statistics.engines import Engine
-from budgetline.statistics.moments import Moments
-from budgetline.statistics.rows_engine import RowsEngine
+from budgetline.glm.families import Family, Logistic, Softmax
+from budgetline.leastsquares.gram import Gram
+from budgetline.leastsquares.ridge import Spectrum, likeliest_alpha, rotated
+from budgetline.moments.columns import StandardisedColumns
+from budgetline.glm.engines import Engine
+from budgetline.moments.moments import Moments
+from budgetline.glm.rows_engine import RowsEngine
 from budgetline.threads import one_blas_thread
 
 AUTO = "alpha='auto'"

@@ -22,8 +22,8 @@ from budgetline.fitting.recipe import Recipe, Search
 from budgetline.fitting.training import Fold, RowsTraining, Training
 from budgetline.model.targets import codes_of
 from budgetline.progress import announced
-from budgetline.statistics.folds import Split
-from budgetline.statistics.moments import Moments
+from budgetline.moments.fold_moments import Split
+from budgetline.moments.moments import Moments
 from budgetline.threads import map_in_threads
 
 PAIR_ROWS = 20_000

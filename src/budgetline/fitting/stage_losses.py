@@ -12,9 +12,9 @@ from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk
 from budgetline.inputs import check_finite
 from budgetline.model.stages import StagedModel
-from budgetline.objectives.families import Family
-from budgetline.statistics.passes import targets_of
-from budgetline.statistics.sums import RowSums
+from budgetline.glm.families import Family
+from budgetline.moments.passes import targets_of
+from budgetline.moments.sums import RowSums
 
 
 def losses_on(rows: Rows, family: Family, stages: StagedModel) -> Float:

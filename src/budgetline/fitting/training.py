@@ -29,14 +29,14 @@ from budgetline.inputs import check_integer
 from budgetline.messages import shown
 from budgetline.model.stages import StagedModel
 from budgetline.model.targets import codes_of
-from budgetline.objectives.families import Family, SquaredError
-from budgetline.statistics.columns import standardised_columns
-from budgetline.statistics.folds import Split, fold_moments
-from budgetline.statistics.moments import Moments, moments_of
-from budgetline.statistics.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, not_empty, sum_over
-from budgetline.statistics.rows_engine import engine_of_rows
-from budgetline.statistics.source_engine import SourceEngine
-from budgetline.statistics.sums import Statistic, add_up
+from budgetline.glm.families import Family, SquaredError
+from budgetline.moments.columns import standardised_columns
+from budgetline.moments.fold_moments import Split, fold_moments
+from budgetline.moments.moments import Moments, moments_of
+from budgetline.moments.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, not_empty, sum_over
+from budgetline.glm.rows_engine import engine_of_rows
+from budgetline.glm.source_engine import SourceEngine
+from budgetline.moments.sums import Statistic, add_up
 
 SMALL = 1 << 26
 """Folds of tables of at most this many bytes are fitted side by side."""

@@ -23,9 +23,9 @@ from budgetline.model.prefixes import PrefixModels
 from budgetline.model.staged import SCORE, Available, Respond, RowFunction, Staged
 from budgetline.model.stages import LinearModel, StagedModel
 from budgetline.model.targets import encoded_target
-from budgetline.objectives.families import Family, SquaredError
+from budgetline.glm.families import Family, SquaredError
 from budgetline.sequencing.sequence import GroupSequence
-from budgetline.statistics.moments import Moments
+from budgetline.moments.moments import Moments
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from budgetline.inputs import AUTO, Frame, KnownColumns, check_choice, check_tab
 from budgetline.messages import shown
 from budgetline.model.staged import SCORE, Available, Respond, RowFunction
 from budgetline.model.targets import encoded_target
-from budgetline.objectives.families import Family, Logistic, Softmax, SquaredError
+from budgetline.glm.families import Family, Logistic, Softmax, SquaredError
 from budgetline.sequencing.sequence import GroupSequence
 
 

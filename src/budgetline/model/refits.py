@@ -11,7 +11,7 @@ For predictions, the ridge constant is the larger one of the model's own and of 
 likelihood of least squares on the same columns: how much ridge all columns need says little about a few of them. Least
 squares needs too much where classes are far apart. So for classes smaller constants α are tried while nα‖W‖² is well
 above the number of coefficients, which it is at most where α is the likeliest one, and Laplace's approximation, as in
-:mod:`budgetline.objectives.ridge` but for the population, finds them much likelier.
+:mod:`budgetline.leastsquares.ridge` but for the population, finds them much likelier.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.model.population import Population
-from budgetline.objectives.families import Family
-from budgetline.objectives.ridge import GRID
+from budgetline.glm.families import Family
+from budgetline.leastsquares.ridge import GRID
 
 STEPS, HALVINGS, ENOUGH = 50, 12, 1e-9
 """Newton's method ends after so many steps, or if a step, halved at most so often, lowers the risk by less."""

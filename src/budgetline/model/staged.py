@@ -8,7 +8,7 @@ from typing import Protocol
 from budgetline.arrays import Array, Float, Table
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import KnownColumns
-from budgetline.objectives.families import Family
+from budgetline.glm.families import Family
 from budgetline.sequencing.sequence import GroupSequence
 
 RowFunction = Callable[[Array, slice], Array]

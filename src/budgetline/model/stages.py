@@ -14,7 +14,7 @@ from budgetline.messages import shown, warn
 from budgetline.model.staged import Available, RowFunction
 from budgetline.model.subsets import Subset
 from budgetline.sequencing.sequence import GroupSequence
-from budgetline.statistics.moments import Moments
+from budgetline.moments.moments import Moments
 
 SCORE_BYTES = 1 << 22
 """One matrix product computes the scores of as many stages as fit into this."""

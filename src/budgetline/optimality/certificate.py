@@ -17,7 +17,7 @@ from budgetline.inputs import check_number, floats_of
 from budgetline.messages import name_of, shown
 from budgetline.optimality.proof import Claims, Proof, read_certificate, write_certificate
 from budgetline.optimality.verifier import verify
-from budgetline.statistics.moments import Moments
+from budgetline.moments.moments import Moments
 from budgetline.tables import Backend, Tabular, html_table, rounded_down, text_table
 
 HEADER = ("budget", "achieved", "bound", "certified")
@@ -50,7 +50,7 @@ class Certificate(Claims, Tabular):
     alpha : float
         The ridge constant.
     loss : str
-        "squared_error", "log_loss", "poisson", or "convex" for a :class:`budgetline.objectives.ConvexLoss`. For losses
+        "squared_error", "log_loss", "poisson", or "convex" for a :class:`budgetline.glm.ConvexLoss`. For losses
         other than squared error the only bound is that of all groups.
     budgets, achieved, bounds : float arrays of shape (B,)
         Increasing budgets; the value of the longest affordable prefix at each; the bound on that of any affordable set.

@@ -22,7 +22,7 @@ from budgetline.optimality.search import Search
 from budgetline.progress import Progress, TimeLimit
 from budgetline.sequencing.schedules import FixedOrder, Greedy
 from budgetline.sequencing.sequence import GroupSequence
-from budgetline.statistics.moments import Moments
+from budgetline.moments.moments import Moments
 from budgetline.threads import one_blas_thread
 
 GRID = 64

@@ -14,7 +14,7 @@ from budgetline.model.population import Population
 from budgetline.model.refits import normal_nodes
 from budgetline.model.stages import LinearModel
 from budgetline.model.subsets import GeneralisedSubset
-from budgetline.objectives.families import Family
+from budgetline.glm.families import Family
 
 SAMPLE_ROWS = 2000
 """The most rows of a sample that are used."""

@@ -13,9 +13,9 @@ import numpy as np
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.subsets import GeneralisedSubset, LinearSubset
-from budgetline.objectives.factors import BlockCholesky
-from budgetline.objectives.gram import Gram
-from budgetline.objectives.least_squares import LeastSquares
+from budgetline.leastsquares.factors import BlockCholesky
+from budgetline.leastsquares.gram import Gram
+from budgetline.leastsquares.least_squares import LeastSquares
 from budgetline.threads import one_blas_thread
 
 

@@ -23,7 +23,7 @@ from budgetline.messages import some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import GeneralisedSubset
-from budgetline.objectives.gram import Gram
+from budgetline.leastsquares.gram import Gram
 from budgetline.optimality.gains import estimated_value
 from budgetline.optimality.quadratic import known_columns
 from budgetline.sequencing.loop import Limits

@@ -22,12 +22,12 @@ from budgetline.groups.prices import Prices
 from budgetline.inputs import check_number
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.subsets import GeneralisedSubset, LinearSubset
-from budgetline.objectives.factors import BlockCholesky
-from budgetline.objectives.gram import EPS, Gram
-from budgetline.objectives.least_squares import LeastSquares
+from budgetline.leastsquares.factors import BlockCholesky
+from budgetline.leastsquares.gram import EPS, Gram
+from budgetline.leastsquares.least_squares import LeastSquares
 from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import Schedule
-from budgetline.statistics.moments import Moments
+from budgetline.moments.moments import Moments
 
 ALPHA = 1e-5
 """The default ridge constant of estimators."""

@@ -24,7 +24,7 @@ from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular
 
 from budgetline.arrays import Array, Float, Mask
 from budgetline.budgets import Rates, unit_of
-from budgetline.objectives.gram import EPS
+from budgetline.leastsquares.gram import EPS
 from budgetline.optimality.knapsack import Knapsack
 from budgetline.optimality.quadratic import Quadratic
 

@@ -20,7 +20,7 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.model.population import Population
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import GeneralisedSubset, LinearSubset, Subset
-from budgetline.objectives.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
+from budgetline.glm.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
 from budgetline.persistence.encoding_record import encoding_of, record_of_encoding
 from budgetline.persistence.model_record import (
     LeastSquaresRecord,
@@ -32,7 +32,7 @@ from budgetline.persistence.model_record import (
 )
 from budgetline.persistence.plain_settings import from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
-from budgetline.statistics.moments import Moments
+from budgetline.moments.moments import Moments
 
 R = TypeVar("R")
 LinearEstimator = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClassifierCV | GroupLassoPath

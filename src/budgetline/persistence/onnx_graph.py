@@ -11,7 +11,7 @@ from budgetline.budgets import SLACK
 from budgetline.files import PathName, write_atomically
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
-from budgetline.objectives.families import ConvexLoss, Poisson
+from budgetline.glm.families import ConvexLoss, Poisson
 from budgetline.persistence.model_file import check_model
 from budgetline.persistence.onnx_builder import Graph, Proto
 from budgetline.persistence.onnx_encoding import KINDS, add_design, inputs_of

@@ -20,7 +20,7 @@ from budgetline.inputs import check_weight
 from budgetline.messages import cut, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.staged import Staged
-from budgetline.objectives.families import SquaredError
+from budgetline.glm.families import SquaredError
 from budgetline.optimality import Certificate, Plan
 from budgetline.optimality.certificate import SHOWN
 from budgetline.optimality.next_groups import NextGroups

@@ -12,7 +12,7 @@ from budgetline.model.anytime import AnytimeModel, as_model, as_staged
 from budgetline.model.prefixes import PrefixModels
 from budgetline.optimality import Certificate
 from budgetline.optimality.quadratic import design_groups
-from budgetline.statistics import Moments
+from budgetline.moments import Moments
 
 SAME_DATA = 1e-6
 """Values of R(∅) that differ by less, relatively, are of the same data."""

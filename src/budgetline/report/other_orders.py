@@ -11,7 +11,7 @@ from budgetline.estimators import AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.cross_validation import unsearched
 from budgetline.model.staged import Staged
-from budgetline.objectives.families import SquaredError
+from budgetline.glm.families import SquaredError
 from budgetline.sequencing import RandomOrder
 
 OWN = "this model"

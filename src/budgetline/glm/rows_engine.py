@@ -1,0 +1,249 @@
+"""The engine of rows in memory, on the host or on a device: scores and residuals of all rows are kept at every point.
+
+All sums are those of :class:`budgetline.glm.design.Design`, so this module is written once for arrays of any
+library. What is D × D comes to the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+
+import numpy as np
+from scipy import sparse
+
+from budgetline.arrays import Float
+from budgetline.data.rows import Rows
+from budgetline.devices import Device, library_of, on_host
+from budgetline.moments.columns import StandardisedColumns, standardised_columns
+from budgetline.glm.curvature import Curvature, part_of
+from budgetline.glm.design import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, leading, small_product
+from budgetline.glm.engines import Ints, Loss, target_level
+from budgetline.glm.partial_hessian import KeptHessian, updated_hessian
+from budgetline.moments.row_samples import RowSample, sample_of
+from budgetline.threads import map_in_threads, stripes_of
+
+TOGETHER = 48
+"""Groups are multiplied together with their neighbours, about this many columns at a time: BLAS is slow on small
+matrices."""
+
+
+def engine_of_rows(
+    rows: Rows,
+    order: Ints,
+    loss: Loss,
+    names: Sequence[str] | None = None,
+    weights: Float | None = None,
+    *,
+    alone: bool = False,
+) -> RowsEngine:
+    """Check and standardise rows in memory or on a device, with penalty weights (D,); ``names`` are for errors.
+
+    ``alone`` says that one thread does all the work of small tables.
+    """
+    A, _, _ = standardised_columns(rows, names, weights)
+    loss.check(rows.Y, A.root**2)
+    return RowsEngine(A, loss.internal(rows.Y), order, loss, ALONE_ROWS if alone else FEWEST_ROWS)
+
+
+class RowsEngine:
+    """Rows in memory, dense or sparse, or on a device.
+
+    Parameters
+    ----------
+    A : StandardisedColumns, shape (n, D)
+        With ``root`` = √ω.
+    targets : array of shape (n, Q)
+        For the internal scores of the loss.
+    order : int array of shape (D,)
+        Columns of A, group after group.
+    loss : Loss
+    fewest : int
+        Fewest rows of a block, see :class:`Design`.
+    """
+
+    eager = False
+
+    def __init__(
+        self, A: StandardisedColumns, targets: Float, order: Ints, loss: Loss, fewest: int = FEWEST_ROWS
+    ) -> None:
+        self.A, self.targets, self.order, self.loss = A, targets, order, loss
+        self.n_rows, self.x_mean, self.x_scale, self.weight = len(targets), A.mean, A.scale, A.root**2
+        self.y_mean, self.y_spread = target_level(targets, self.weight)
+        self.design = design = Design(A, order, fewest)
+        device = None if design.table is None else design.table.device
+        self.local_loss: Loss | _HostLoss = loss if device is None or loss.portable else _HostLoss(loss, device)
+        self.local_targets, self.local_weight = design.put(targets.T), design.put(self.weight)
+        self.kept: KeptHessian | None = None
+
+    @property
+    def sample_size(self) -> float:
+        """The effective number of rows, (Σ w)² / Σ w²."""
+        return float(self.weight.sum() ** 2 / (self.weight @ self.weight))
+
+    @cached_property
+    def saturated(self) -> float:
+        """The risk of the saturated model."""
+        return float(self.weight @ self.loss.saturated(self.targets))
+
+    def covariance(self, groups: Ints) -> Float:
+        """Return Σ ω zz' of groups of one size."""
+        return self.blocks(groups, Curvature(self.local_weight[:, None]), 1)
+
+    def at(self, columns: Ints, theta: Float) -> _RowsPoint:
+        """Return the point at θ, with the gradient from one pass."""
+        Z, right = self.design.of(columns), self.design.put(theta.T)
+
+        def of(s: slice) -> tuple[Float, Float, Float]:
+            block = Z(s)
+            eta = right @ block
+            residual = (self.local_targets[:, s] - self.local_loss.mean(eta.T).T) * self.local_weight[s]
+            return eta, residual, small_product(block, residual.T)
+
+        scores, residuals, descents = zip(*self.design.each(of), strict=True)
+        xp = library_of(scores[0])
+        eta, residual = (parts[0] if len(parts) == 1 else xp.concat(parts, axis=1) for parts in (scores, residuals))
+        return _RowsPoint(self, eta, residual, columns, on_host(reduce(add, descents)))
+
+    def blocks(self, groups: Ints, curvature: Curvature, n_scores: int) -> Float:
+        """Return Σ curvature ⊗ zz' of groups (J, s) of one size, without the intercept, shape (J, sQ, sQ)."""
+        at_once, found = max(1, TOGETHER // groups.shape[1]), []
+        for start in range(0, len(groups), at_once):
+            part = groups[start : start + at_once]
+            Z = self.design.plain(part.ravel())
+            H = self.products(Z, Z, curvature, (part.size, n_scores, part.size, n_scores))
+            found += [part_of(H, place, place) for place in np.arange(part.size).reshape(part.shape)]
+        return np.array(found)
+
+    def products(
+        self, Z: RowBlocks, A: RowBlocks | None, curvature: Curvature, shape: tuple[int, int, int, int]
+    ) -> Float:
+        """Return Σ curvature ⊗ za', shape (k, Q, m, Q), for blocks Z (k, …) and A (m, …); None: of all columns of X."""
+        k, Q, m, _ = shape
+        if curvature.contrasts is not None and k * m < Q * Q:
+            return self._by_columns(Z, self.design.plain(None) if A is None else A, curvature, shape)
+        H = np.empty(shape)
+        for q in range(Q):
+            for r in range(q + 1):
+                H[:, q, :, r] = H[:, r, :, q] = self._weighted(Z, A, curvature.between(q, r), k, q == r)
+        return H
+
+    def _weighted(self, Z: RowBlocks, A: RowBlocks | None, weight: Float, k: int, positive: bool) -> Float:
+        """Return Σ weight za', shape (k, m)."""
+        if A is None:
+            return self.design.project(lambda s: Z(s) * weight[s], k)
+        return self.design.square(Z, weight, positive) if Z is A else self.design.cross(Z, A, weight)
+
+    def _by_columns(self, Z: RowBlocks, A: RowBlocks, curvature: Curvature, shape: tuple[int, int, int, int]) -> Float:
+        """Return the same for few columns and many scores, from a matrix of scores for each pair of columns."""
+        k, Q, m, _ = shape
+
+        def of(s: slice) -> Float:
+            left, right, part = Z(s), A(s), curvature.rows(s)
+            pairs = [part.total(left[i, :] * right[j, :]) for i in range(k) for j in range(m)]
+            found: Float = library_of(left).stack(pairs, axis=0)
+            return found
+
+        return self.design.summed(of).reshape(k, m, Q, Q).transpose(0, 2, 1, 3)
+
+    def sample(self, columns: Ints, most: int) -> RowSample:
+        """Return a sample of rows."""
+        X, index = self.A.X, self.order[columns - 1]
+        whole = sparse.issparse(X) or self.design.table is not None
+        stripes = [[slice(0, self.n_rows)]] if whole else stripes_of(self.design.slices)
+
+        def of(stripe: list[slice]) -> RowSample:
+            return reduce(add, (sample_of(X[s], self.weight[s], index, most) for s in stripe))
+
+        return reduce(add, map_in_threads(of, stripes)).standardised(self.x_mean[index], self.x_scale[index])
+
+
+@dataclass(frozen=True)
+class _RowsPoint:
+    """Scores η and residuals ω(y − ∇φ(η)) (Q, n) where the rows are, and minus the gradient (k, Q) for own columns."""
+
+    engine: RowsEngine
+    eta: Float
+    residual: Float
+    own: Ints
+    descent: Float
+
+    @cached_property
+    def risk(self) -> float:
+        engine, xp = self.engine, library_of(self.eta)
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = engine.local_loss.value(self.eta.T) - xp.sum(engine.local_targets * self.eta, axis=0)
+            return float(xp.sum(engine.local_weight * loss, axis=0))
+
+    @cached_property
+    def curvature(self) -> Curvature:
+        """ω∇²φ(η), where the rows are."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.engine.local_loss.curvature(self.eta.T).weighted(self.engine.local_weight)
+
+    def gradient(self, columns: Ints | None) -> Float:
+        design = self.engine.design
+        if columns is None:
+            return design.project(lambda s: self.residual[:, s], len(self.descent[0])).T
+        known = leading(columns, self.own)
+        if known < self.own.size:
+            known = 0
+        if known == columns.size:
+            return self.descent.copy()
+        Z = design.of(columns) if known == 0 else design.beyond(columns, columns[known:])
+        more = design.summed(lambda s: small_product(Z(s), self.residual[:, s].T))
+        return np.vstack([self.descent[:known], more])
+
+    def hessian(self, columns: Ints, score: int | None = None, within: float = 0.0) -> Float:
+        engine, k, Q = self.engine, columns.size, self.descent.shape[1]
+        Z = engine.design.of(columns)
+        if score is not None:
+            return engine.design.square(Z, self.curvature.between(score, score))
+        if Q > 1 or engine.design.table is not None:
+            return engine.products(Z, Z, self.curvature, (k, Q, k, Q)).reshape(k * Q, k * Q)
+        engine.kept = updated_hessian(engine.design, columns, self.curvature.scale[:, 0], engine.kept, within)
+        return engine.kept.K.copy()
+
+    def cross(self, columns: Ints, others: Ints | None) -> Float:
+        design, k, Q = self.engine.design, columns.size, self.descent.shape[1]
+        m = design.order.size if others is None else others.size
+        A = None if others is None else design.beyond(columns, others)
+        return self.engine.products(design.of(columns), A, self.curvature, (k, Q, m, Q)).reshape(k * Q, m * Q)
+
+    def blocks(self, groups: Ints) -> Float:
+        return self.engine.blocks(groups, self.curvature, self.descent.shape[1])
+
+    def product(self, columns: Ints, V: Float) -> Float:
+        Z, right = self.engine.design.of(columns), self.engine.design.put(V.T)
+
+        def of(s: slice) -> Float:
+            block = Z(s)
+            return small_product(block, self.curvature.rows(s).product((right @ block).T))
+
+        return self.engine.design.summed(of)
+
+
+@dataclass(frozen=True)
+class _HostLoss:
+    """A loss that knows only NumPy's arrays, for scores on a device."""
+
+    loss: Loss
+    device: Device
+
+    def value(self, eta: Float) -> Float:
+        return self._on_host(self.loss.value, eta)
+
+    def mean(self, eta: Float) -> Float:
+        return self._on_host(self.loss.mean, eta)
+
+    def curvature(self, eta: Float) -> Curvature:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.loss.curvature(on_host(eta))
+        parts = (part if part is None else self.device.put(part) for part in (found.contrasts, found.along))
+        return Curvature(self.device.put(found.scale), *parts)
+
+    def _on_host(self, function: Callable[[Float], Float], eta: Float) -> Float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.device.put(function(on_host(eta)))

@@ -1,0 +1,1 @@
+"""Regularised least squares: normal equations, their factorisations, rules and coefficients."""

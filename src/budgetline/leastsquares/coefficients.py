@@ -1,0 +1,159 @@
+"""Coefficients of every stage, and of any subset of columns, from one factor."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+from scipy.linalg import blas, cho_solve, lapack, lstsq, qr, solve_triangular
+
+from budgetline.arrays import Float, Mask, Positions
+from budgetline.leastsquares.factors import Factor
+from budgetline.leastsquares.gram import EPS
+from budgetline.threads import one_blas_thread
+
+FELT = 1e-8
+"""Share of what is explained that the noise of dependent columns may change."""
+SMALL_PIVOT = 1e-4
+"""Columns are standardised: less is left of a column only if it nearly depends on others."""
+SMALL = 1000
+"""Factors of at most this many columns are left to one thread of BLAS."""
+
+
+def stage_coefficients(factor: Factor) -> Float:
+    """Solve C_{S_j} w_j = b_{S_j} for every stage j.
+
+    On the columns B that were kept, U is square and U_B w_j = z, its rows after stage j replaced by 0.
+    Columns N that depend on them (λ = 0) are combinations X_N = X_B R, R = U_B⁻¹ U_N, and the solution is not unique.
+    Of all solutions (w_B − Rv, v), the one of minimum norm is the limit of λ → 0: (I + R'R) v = R'w_B. Later stages
+    only append to R, so one factor serves all. A column that is a combination only up to rounding noise has no
+    coefficient where that noise, times v, would be felt.
+
+    Returns
+    -------
+    array of shape (stages, P, T)
+        In the order of ``factor.columns``; zero for the columns of later stages.
+    """
+    with _few_threads(factor.U):
+        return _stage_coefficients(factor)
+
+
+def _stage_coefficients(factor: Factor) -> Float:
+    if factor.kept.all():
+        return _nested_solutions(factor.U, factor.z, factor.row_ends)
+    kept, dependent = np.flatnonzero(factor.kept), np.flatnonzero(~factor.kept)
+    basis = factor.U[:, kept]
+    R = solve_triangular(basis, factor.U[:, dependent], check_finite=False) if kept.size else factor.U[:, dependent]
+    root = qr(np.vstack([R, np.eye(dependent.size)]), mode="r", check_finite=False)[0]  # its square is I + R'R
+    noise = factor.left[dependent] + EPS * np.abs(R).sum(axis=0)
+    felt = FELT * np.sqrt((factor.z**2).sum(axis=0))
+    W = np.zeros((factor.row_ends.size, factor.z.shape[1], factor.U.shape[1]))
+    W[:, :, kept] = _nested_solutions(basis, factor.z, factor.row_ends)
+    for w, end in zip(W, factor.column_ends, strict=True):
+        if count := int(np.searchsorted(dependent, end)):
+            v = cho_solve((root[:count, :count], False), R[:, :count].T @ w[:, kept].T, check_finite=False)
+            v[noise[:count, None] * np.abs(v) > felt] = 0.0
+            w[:, dependent[:count]] = v.T
+            w[:, kept] -= (R[:, :count] @ v).T
+    return W
+
+
+def _nested_solutions(U: Float, z: Float, ends: Positions) -> Float:
+    """Return U[:e, :e]⁻¹ z[:e], followed by zeros, for every e of ``ends``: (stages, P, k) for square triangular U."""
+    k, P = z.shape
+    found = np.zeros((ends.size, P, k))
+    # To solve for few stages takes less time than an inverse. If pivots are small, an inverse leaves large residuals.
+    if 0 < 2 * ends.size * P <= k or (ends.size and np.abs(np.diag(U)).min(initial=1.0) < SMALL_PIVOT):
+        for w, stop in zip(found, ends, strict=True):
+            w[:, :stop] = z[:stop].T
+        solved, info = lapack.dtrtrs(U.T, found.reshape(-1, k).T, lower=1, trans=1, overwrite_b=1)
+        _check_regular(info)
+        return np.asarray(solved.T.reshape(found.shape) + 0.0)  # a zero over a negative pivot is −0
+    inverse, total, start = triangular_inverse(U), np.zeros((k, P)), 0
+    for w, stop in zip(found, ends, strict=True):
+        total += inverse[:, start:stop] @ z[start:stop]
+        w[...], start = total.T, stop
+    return found
+
+
+def subset_coefficients(U: Float, z: Float, kept: Mask, chosen: Mask) -> Float:
+    """Solve C_A w = b_A for any subset A of a factor's columns: least squares in U_A w ≈ z, as accurate as U is.
+
+    Parameters
+    ----------
+    U, z, kept : arrays
+        Of the :class:`~budgetline.leastsquares.factors.Factor`.
+    chosen : bool array of shape (T,)
+
+    Returns
+    -------
+    array of shape (P, T)
+        Zero outside the subset; the minimum-norm solution where it is not unique.
+    """
+    w = np.zeros((U.shape[1], z.shape[1]))
+    if not chosen.any() or U.shape[0] == 0:
+        return w.T
+    if kept.all():
+        # the columns before the first missing one are triangular already: solve only for those after it
+        first = chosen.size if chosen.all() else int(np.argmin(chosen))
+        rest = np.flatnonzero(chosen[first:]) + first
+        w[rest], rank = _least_squares(U[first:, rest], z[first:])
+        if rank == rest.size:
+            w[:first] = solve_triangular(U[:first, :first], z[:first] - U[:first, rest] @ w[rest], check_finite=False)
+            return w.T
+    w[chosen], _ = _least_squares(U[:, chosen], z)
+    return w.T
+
+
+def _least_squares(A: Float, z: Float) -> tuple[Float, int]:
+    """Return the least-squares solution and the rank; A may have no columns."""
+    if A.shape[1] == 0:
+        return np.zeros((0, z.shape[1])), 0
+    w, _, rank, _ = lstsq(A, z, cond=1e-13, lapack_driver="gelsy", check_finite=False)
+    return w, int(rank)
+
+
+def condition_number(U: Float) -> float:
+    """Estimate the 2-norm condition number of C = U'U for square triangular U, in O(k²).
+
+    A few power iterations for each end of the spectrum: a lower bound, rarely off by more than a factor of two.
+    """
+    if U.size == 0:
+        return 1.0
+    if np.any(np.diag(U) == 0):
+        return float(np.inf)
+    high = low = np.random.default_rng(0).standard_normal(len(U))
+    # BLAS would copy another order in every step; a power of two keeps norms of huge and of tiny U within range
+    L = np.asfortranarray(U.T) * 2.0 ** -np.frexp(np.abs(np.diag(U)).max())[1]
+    with np.errstate(over="ignore", invalid="ignore"), _few_threads(U):
+        for _ in range(12):
+            high = blas.dtrmv(L, blas.dtrmv(L, high / np.linalg.norm(high), lower=1, trans=1), lower=1)
+            low = blas.dtrsv(L, blas.dtrsv(L, low / np.linalg.norm(low), lower=1), lower=1, trans=1)
+    product = float(np.linalg.norm(high) * np.linalg.norm(low))
+    return product if np.isfinite(product) else float(np.inf)
+
+
+def solve_normal(U: Float, gradient: Float) -> Float:
+    """Solve U'U x = gradient for square triangular U."""
+    half = solve_triangular(U, gradient, trans="T", check_finite=False)
+    return np.asarray(solve_triangular(U, half, check_finite=False))
+
+
+def triangular_inverse(U: Float) -> Float:
+    """Return the inverse of an upper triangular matrix."""
+    if U.size == 0:
+        return np.zeros_like(U)
+    inverse, info = lapack.dtrtri(U)
+    _check_regular(info)
+    return np.triu(inverse)  # what is below the diagonal of U is rounding noise, and dtrtri leaves it there
+
+
+def _few_threads(U: Float) -> AbstractContextManager[None]:
+    """Keep BLAS to one thread if U is small: several take as long, or far longer if the machine has other work."""
+    return one_blas_thread() if U.shape[1] <= SMALL else nullcontext()
+
+
+def _check_regular(info: int) -> None:
+    """Raise an error if LAPACK has found a zero on the diagonal."""
+    if info != 0:
+        raise np.linalg.LinAlgError("the factor of the chosen columns is singular")

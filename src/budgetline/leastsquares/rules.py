@@ -1,0 +1,233 @@
+"""Selection rules: r_g' M_g⁻¹ r_g for every group, where only M_g differs.
+
+A rule is made from the groups' diagonal blocks C_g, updated after every choice (``absorb``), and asked for scores. To
+add one, subclass :class:`Rule` and enter it in :data:`RULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+
+from budgetline.arrays import Float, Mask, Positions
+from budgetline.leastsquares.blocks import SizeClass, nested_squares, whiten
+
+Ints = Positions
+
+BOUGHT = 1e100
+"""The diagonal of what takes the place of the blocks of chosen groups: it leaves next to nothing of their scores."""
+SMALL = 8
+"""Blocks of at most this size are updated entry by entry, for all groups together; BLAS updates larger ones faster."""
+
+
+class Rule:
+    """Scores of all groups from the gradient r, shape (D, P), in group-major order."""
+
+    def __init__(self, classes: list[SizeClass]) -> None:
+        self.n_groups = sum(c.groups.size for c in classes)
+        self._set(classes)
+
+    def _set(self, classes: list[SizeClass]) -> None:
+        self.classes, self._class_of = classes, np.zeros(self.n_groups, dtype=np.intp)
+        for k, c in enumerate(classes):
+            self._class_of[c.groups] = k
+
+    def _place(self, g: int) -> tuple[int, int]:
+        """Return the class of a group, and where in it the group is."""
+        k = int(self._class_of[g])
+        return k, int(np.searchsorted(self.classes[k].groups, g))
+
+    def begin(self, gradient: Callable[[], Float]) -> None:
+        """Prepare for a sequence; ``gradient`` returns r of the empty set, shape (D, P)."""
+
+    def absorb(self, rows: Float) -> None:
+        """Update after a choice that appended ``rows``, shape (m, D), to the factor P."""
+
+    def forget(self, g: int) -> None:
+        """Take note that group g has been chosen: its score need not mean anything, and is 0 or tiny."""
+
+    def narrow(self, groups: Mask, columns: Mask) -> None:
+        """Keep only the groups of a mask (J,); rows and gradients will have only the columns of a mask (D,)."""
+        place = np.cumsum(columns) - 1
+        stays = {k: stay for k, c in enumerate(self.classes) if (stay := groups[c.groups]).any()}
+        parts = [(self.classes[k], stay) for k, stay in stays.items()]
+        self._set([SizeClass(c.groups[stay], place[c.columns[stay]], c.blocks[stay]) for c, stay in parts])
+        self._narrow(stays, columns)
+
+    def _narrow(self, stays: dict[int, Mask], columns: Mask) -> None:
+        """Keep only the classes of ``stays``, and of each the groups that a mask (J_s,) marks."""
+
+    def scores(self, r: Float) -> Float:
+        """Return one score per group, shape (J,)."""
+        scores = np.zeros(self.n_groups)
+        for k, c in enumerate(self.classes):
+            scores[c.groups] = self._class_scores(k, r[c.columns])
+        return scores
+
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return the scores of the first ``ends[k]`` of some columns, for every k, as if they were one group each.
+
+        Parameters
+        ----------
+        columns : int array of shape (s,)
+        ends : int array
+            Increasing.
+        r : array of shape (D, P)
+        block : callable
+            Returns C, or for ``fr`` the Schur complement, of these columns, shape (s, s).
+        """
+        M, own = block(), r[columns]
+        merged = [SizeClass(np.zeros(1, dtype=np.intp), np.arange(e)[None], M[None, :e, :e]) for e in ends.tolist()]
+        return np.array([float(type(self)([c]).scores(own)[0]) for c in merged])
+
+    def _class_scores(self, k: int, r: Float) -> Float:
+        """Score the groups of one size; ``r`` has shape (J_s, s, P)."""
+        raise NotImplementedError
+
+
+class _Whitened(Rule):
+    """Rules of the gradient whitened by a matrix M_g."""
+
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return nested scores: the leading part of one factorisation is that of the leading columns."""
+        return nested_squares(whiten(block()[None], r[columns][None])[0], ends)
+
+
+class ForwardRegression(_Whitened):
+    """``fr``: M_g is the Schur complement C_g − C_gS C_S⁻¹ C_Sg, so that half the score is the exact gain."""
+
+    def __init__(self, classes: list[SizeClass]) -> None:
+        super().__init__(classes)
+        # Replaced blocks are scored in units of their own columns, even if little is left of them.
+        self.unit = [np.ones(c.columns.shape) for c in classes]
+        self.replaced = [False for _ in classes]
+        self._arrange([c.blocks for c in classes])
+
+    def _arrange(self, blocks: list[Float]) -> None:
+        self.schur = [_along(M) if M.shape[1] <= SMALL else M.copy() for M in blocks]
+        self.spare = [np.empty_like(schur) for schur in self.schur]  # fresh memory takes longer than the products
+        # columns that lie one after another need not be gathered
+        self.adjacent = [bool(np.all(np.diff(c.columns.ravel()) == 1)) for c in self.classes]
+
+    def _narrow(self, stays: dict[int, Mask], columns: Mask) -> None:
+        self.unit = [self.unit[k][stay] for k, stay in stays.items()]
+        self.replaced = [self.replaced[k] for k in stays]
+        self._arrange([self.schur[k][stay] for k, stay in stays.items()])
+
+    def forget(self, g: int) -> None:
+        """Replace the block of a group, of which only rounding noise is left: a singular one would slow down all."""
+        k, i = self._place(g)
+        self.schur[k][i], self.unit[k][i] = BOUGHT * np.eye(len(self.unit[k][i])), 1.0
+
+    def absorb(self, rows: Float) -> None:
+        """Subtract what the new rows explain of every block; of small ones, only the upper triangle is kept up."""
+        for c, schur, spare, adjacent in zip(self.classes, self.schur, self.spare, self.adjacent, strict=True):
+            count, size = c.columns.shape
+            first = c.columns[0, 0]
+            own = rows[:, first : first + count * size] if adjacent else rows[:, c.columns.ravel()]
+            if size <= SMALL:
+                new = np.ascontiguousarray(own.reshape(-1, count, size).transpose(2, 0, 1))
+                for a in range(size):
+                    schur[:, a, a:].T[...] -= np.einsum("mj,bmj->bj", new[a], new[a:])
+            else:
+                new = own.reshape(-1, count, size).transpose(1, 0, 2)
+                schur -= np.matmul(new.transpose(0, 2, 1), new, out=spare)
+
+    def faded(self, share: float) -> Positions:
+        """Return the groups with a column that has shrunk below ``share`` of its variance."""
+        least = [reduce(np.minimum, np.einsum("jaa->aj", schur)) for schur in self.schur]
+        return np.concatenate([c.groups[low < share] for c, low in zip(self.classes, least, strict=True)])
+
+    def replace(self, g: int, block: Float, spread: Float) -> None:
+        """Replace the Schur block (s, s) of one group; ``spread`` (s,) are its columns' norms, 0 for those left out."""
+        k, i = self._place(g)
+        self.schur[k][i], self.replaced[k] = block, True
+        self.unit[k][i] = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+
+    def _class_scores(self, k: int, r: Float) -> Float:
+        if not self.replaced[k]:
+            return np.asarray((whiten(self.schur[k], r) ** 2).sum(axis=(1, 2)))
+        unit = self.unit[k][:, :, None]
+        return np.asarray((whiten(self.schur[k] * unit * unit.transpose(0, 2, 1), r * unit) ** 2).sum(axis=(1, 2)))
+
+
+class OrthogonalMatchingPursuit(_Whitened):
+    """``omp``: M_g = C_g, the gradient whitened within the group."""
+
+    def __init__(self, classes: list[SizeClass]) -> None:
+        super().__init__(classes)
+        self.whiteners = [whiten(c.blocks, _identities(c.blocks)) for c in classes]
+
+    def _narrow(self, stays: dict[int, Mask], columns: Mask) -> None:
+        self.whiteners = [self.whiteners[k][stay] for k, stay in stays.items()]
+
+    def _class_scores(self, k: int, r: Float) -> Float:
+        return np.asarray(((self.whiteners[k] @ r) ** 2).sum(axis=(1, 2)))
+
+
+class Static(OrthogonalMatchingPursuit):
+    """``static``: the gain of every group on its own, b_g' C_g⁻¹ b_g, whatever has been chosen before."""
+
+    _start: Float
+    _first: Float
+
+    def begin(self, gradient: Callable[[], Float]) -> None:
+        """Score all groups at the gradient of the empty set."""
+        self._start = gradient()
+        self._first = super().scores(self._start)
+
+    def scores(self, r: Float) -> Float:
+        """Return the scores of the empty set."""
+        return self._first
+
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return nested scores of the empty set."""
+        return super().joint_scores(columns, ends, self._start, block)
+
+    def _narrow(self, stays: dict[int, Mask], columns: Mask) -> None:
+        super()._narrow(stays, columns)
+        self._start = self._start[columns]
+
+
+class NoWhiten(Rule):
+    """``no-whiten``: M_g = I."""
+
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return nested scores: sums over the columns."""
+        return nested_squares(r[columns], ends)
+
+    def _class_scores(self, k: int, r: Float) -> Float:
+        return np.asarray((r**2).sum(axis=(1, 2)))
+
+
+class Single(Rule):
+    """``single``: the best single column, max_d ‖r_d‖²."""
+
+    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+        """Return nested scores: maxima over the columns."""
+        return np.asarray(np.maximum.accumulate((r[columns] ** 2).sum(axis=1))[ends - 1])
+
+    def _class_scores(self, k: int, r: Float) -> Float:
+        return np.asarray((r**2).sum(axis=2).max(axis=1))
+
+
+# One Newton step is exact for least squares, so there ``score`` is ``fr``.
+RULES: dict[str, type[Rule]] = {
+    "fr": ForwardRegression,
+    "omp": OrthogonalMatchingPursuit,
+    "score": ForwardRegression,
+    "no-whiten": NoWhiten,
+    "single": Single,
+    "static": Static,
+}
+
+
+def _along(blocks: Float) -> Float:
+    """Return a copy of blocks (J, s, s) in which the same entries of all groups lie one after another."""
+    return np.ascontiguousarray(blocks.transpose(1, 2, 0)).transpose(2, 0, 1)
+
+
+def _identities(blocks: Float) -> Float:
+    return np.broadcast_to(np.eye(blocks.shape[1]), blocks.shape).copy()

@@ -1,5 +1,0 @@
-"""Objectives: what a group would gain, and what choosing it changes."""
-
-from budgetline.objectives.families import ConvexLoss
-
-__all__ = ["ConvexLoss"]
