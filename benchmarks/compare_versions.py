@@ -35,6 +35,15 @@ def fit_source(estimator: Any, source: Any) -> Any:
     return estimator.fit_source(source) if hasattr(estimator, "fit_source") else estimator.fit(source)
 
 
+def convex_loss() -> Any:
+    """Return the class of a loss of the user's."""
+    try:
+        from budgetline.glm import ConvexLoss
+    except ImportError:
+        from budgetline.objectives import ConvexLoss
+    return ConvexLoss
+
+
 def without_correction(search: Any) -> Any:
     """Choose alpha alone, as the first version did."""
     return search.set_params(corrections=[0.0]) if "corrections" in search.get_params() else search
@@ -107,7 +116,8 @@ def regressions() -> Iterator[tuple[str, Callable[[], Results]]]:
 def generalised() -> Iterator[tuple[str, Callable[[], Results]]]:
     """Counts, two classes, three classes, a loss of the user's."""
     from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, FeatureGroups
-    from budgetline.glm.families import ConvexLoss
+
+    loss_class = convex_loss()
 
     for seed in range(2):
         X, score, rng, groups, costs = table(seed, n=200)
@@ -123,7 +133,7 @@ def generalised() -> Iterator[tuple[str, Callable[[], Results]]]:
             for name, labels in (("two classes", two), ("three classes", three)):
                 model = AnytimeClassifier(bought, **settings)
                 yield f"{name} {rule}, {seed}", lambda m=model, a=X, b=labels: of_model(m.fit(a, b), a)
-        loss = ConvexLoss(lambda s: np.sqrt(1 + s**2), lambda s: s / np.sqrt(1 + s**2), lambda s: (1 + s**2) ** -1.5)
+        loss = loss_class(lambda s: np.sqrt(1 + s**2), lambda s: s / np.sqrt(1 + s**2), lambda s: (1 + s**2) ** -1.5)
         model = AnytimeRegressor(bought, loss=loss, rule="omp", alpha=1e-2)
         yield f"convex, {seed}", lambda m=model, a=X, s=score: of_model(m.fit(a, np.tanh(s)), a)
         search = without_correction(AnytimeClassifierCV(bought, alphas=[1e-3, 1e-1], rule="omp", cv=3))

@@ -18,13 +18,13 @@ from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import Demand, Interpolation, affordable
 from budgetline.groups.prices import Prices
 from budgetline.inputs import floats_of
-from budgetline.messages import shown
 from budgetline.leastsquares.blocks import whiten
 from budgetline.leastsquares.gram import Gram
+from budgetline.messages import shown
+from budgetline.moments.moments import Moments
 from budgetline.optimality.quadratic import Quadratic, model_of
 from budgetline.sequencing.candidates import TIE, best_group
 from budgetline.sequencing.sequence import GroupSequence
-from budgetline.moments.moments import Moments
 from budgetline.threads import one_blas_thread
 
 MOST_GROUPS = 18

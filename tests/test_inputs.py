@@ -26,8 +26,8 @@ from budgetline import (
     cross_val_budget_curve,
     open_source,
 )
-from budgetline.inputs import NamedArray
 from budgetline.glm import ConvexLoss
+from budgetline.inputs import NamedArray
 from budgetline.sequencing import Doubling
 
 pytestmark = pytest.mark.quick_cases(12)

@@ -21,12 +21,12 @@ from budgetline.evaluation import (
 )
 from budgetline.groups import FeatureGroups
 from budgetline.model import AnytimeModel
+from budgetline.moments import Moments
 from budgetline.optimality import Certificate, certify
 from budgetline.persistence import load, save, to_onnx
 from budgetline.report import Report, make_report
 from budgetline.runtime import AnytimeRunner, Extractor, profile_costs
 from budgetline.sequencing import FixedOrder
-from budgetline.moments import Moments
 
 __all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "GroupLassoPath"]
 __all__ += ["AnytimeModel", "Encoding", "FeatureGroups", "FixedOrder", "Moments", "StagedEstimators", "open_source"]

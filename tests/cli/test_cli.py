@@ -36,8 +36,8 @@ from budgetline import (
 from budgetline.cli import main
 from budgetline.datasets import load_heart
 from budgetline.evaluation.budget_curves import training_curve
-from budgetline.model.anytime import AnytimeModel
 from budgetline.leastsquares.rules import RULES
+from budgetline.model.anytime import AnytimeModel
 from budgetline.sequencing.schedules import SCHEDULES
 
 ROOT = Path(__file__).parents[2]

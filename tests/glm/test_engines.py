@@ -12,13 +12,13 @@ from budgetline.data.rows import Rows
 from budgetline.fitting.generalised import fit_generalised
 from budgetline.fitting.recipe import Recipe
 from budgetline.glm.families import Logistic, Poisson, Softmax
-from budgetline.sequencing.loop import Limits
-from budgetline.sequencing.schedules import Greedy
-from budgetline.glm.design import Design
 from budgetline.glm.partial_hessian import updated_hessian
-from budgetline.moments.passes import ChunkMoments, Passes
+from budgetline.glm.row_blocks import Design
 from budgetline.glm.rows_engine import engine_of_rows
 from budgetline.glm.source_engine import SourceEngine
+from budgetline.moments.passes import ChunkMoments, Passes
+from budgetline.sequencing.loop import Limits
+from budgetline.sequencing.schedules import Greedy
 
 pytestmark = pytest.mark.quick_cases(6)
 
@@ -179,12 +179,12 @@ def test_hessians_of_several_scores_and_of_sources_are_exact(family, kind):
 @pytest.mark.parametrize("room", [0, 1 << 32])
 @pytest.mark.parametrize("seed", range(3))
 def test_blocks_hold_the_columns_that_are_asked_for(seed, room, monkeypatch):
-    monkeypatch.setattr("budgetline.glm.design.LARGEST_BUFFER", room)
+    monkeypatch.setattr("budgetline.glm.row_blocks.LARGEST_BUFFER", room)
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(50, 9))
     engine = engine_of_rows(Rows(X, X[:, :1] > 0), rng.permutation(9), Logistic())
     design = Design(engine.A, engine.order, 20)
-    monkeypatch.setattr("budgetline.glm.design.MOST_ROWS", 20)
+    monkeypatch.setattr("budgetline.glm.row_blocks.MOST_ROWS", 20)
     Z = np.column_stack([np.ones(50), engine.A.plain(engine.order)])
     for _ in range(40):
         columns = np.concatenate([[0], 1 + rng.permutation(9)[: rng.integers(1, 10)]])

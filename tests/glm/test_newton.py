@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, open_source
 from budgetline.glm import newton
 from budgetline.glm.families import Logistic, Poisson
-from budgetline.glm.design import Design
+from budgetline.glm.row_blocks import Design
 
 SEED = 0
 

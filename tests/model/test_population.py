@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups, load, open_source, save
 from budgetline.datasets import load_heart
+from budgetline.glm import ConvexLoss
 from budgetline.model.population import CELL_ROWS, cells_of, factor_of
 from budgetline.model.refits import ABOVE, LIKELIER, SMALLER, WIDEST_LOG_ODDS, PopulationRisk
-from budgetline.glm import ConvexLoss
 
 COLUMNS = {"p": [0], "q": [1, 2], "r": [3, 4], "s": [5], "t": [6]}
 SUBSETS = [["q", "t"], ["p"], ["r", "s"], ["s", "p", "t"], ["q", "r", "s", "t"]]

@@ -12,6 +12,7 @@ from truth import make
 
 from budgetline import FeatureGroups, Moments, certify
 from budgetline.budgets import SLACK
+from budgetline.moments.columns import scale_of
 from budgetline.optimality import verifier
 from budgetline.optimality.best_sets import best_sets
 from budgetline.optimality.certificate import Certificate
@@ -21,7 +22,6 @@ from budgetline.optimality.proof import Proof
 from budgetline.optimality.quadratic import MOST_ROUNDING, ROUNDINGS, Quadratic
 from budgetline.optimality.relaxation import WORST_BLOCK, separate
 from budgetline.optimality.search import Search
-from budgetline.moments.columns import scale_of
 
 pytestmark = pytest.mark.quick_cases(4)
 

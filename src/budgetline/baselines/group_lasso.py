@@ -25,15 +25,15 @@ from budgetline.fitting.interactions import add_pairs
 from budgetline.fitting.linear import fit_moments, fit_rows, gram_fits
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.training import Fitted, Fold, MomentsTraining, RowsTraining, Training
+from budgetline.glm.families import Family, SquaredError
 from budgetline.groups import Layout
 from budgetline.groups.prices import Prices
-from budgetline.model.stages import StagedModel, in_user_units
-from budgetline.glm.families import Family, SquaredError
 from budgetline.leastsquares.gram import Gram
-from budgetline.sequencing.loop import Limits
-from budgetline.sequencing.schedules import FixedOrder
+from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.moments.columns import StandardisedColumns, standardised_columns
 from budgetline.moments.moments import Moments, moments_of
+from budgetline.sequencing.loop import Limits
+from budgetline.sequencing.schedules import FixedOrder
 
 
 class GroupLassoPath(AnytimeRegressor):

@@ -26,10 +26,10 @@ from budgetline.arrays import Float, Mask, Positions
 from budgetline.baselines.group_penalty import Minimum, Penalised, minimise, rounding
 from budgetline.budgets import unit_of
 from budgetline.data.rows import CHUNK_BYTES
-from budgetline.messages import warn
 from budgetline.leastsquares.blocks import size_classes
 from budgetline.leastsquares.gram import Gram
 from budgetline.leastsquares.rules import OrthogonalMatchingPursuit
+from budgetline.messages import warn
 from budgetline.moments.columns import StandardisedColumns
 from budgetline.threads import one_blas_thread
 

@@ -20,9 +20,9 @@ from budgetline.evaluation import compare as compare_methods
 from budgetline.evaluation.metrics import label_of, with_positive
 from budgetline.evaluation.resampling import folds_in_words, make_folds
 from budgetline.groups import FeatureGroups
+from budgetline.leastsquares.rules import RULES
 from budgetline.messages import printable, shown
 from budgetline.model.anytime import AnytimeModel
-from budgetline.leastsquares.rules import RULES
 from budgetline.persistence.model_file import load_linear
 from budgetline.report import Report, make_report
 from budgetline.report.formatting import amount, count, number, with_error

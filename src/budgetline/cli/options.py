@@ -10,10 +10,10 @@ from typer import Argument, BadParameter, Option
 
 from budgetline.data.opening import SUFFIXES
 from budgetline.evaluation.metrics import METRICS
-from budgetline.inputs import check_number
-from budgetline.messages import shown
 from budgetline.glm.families import LOSSES
+from budgetline.inputs import check_number
 from budgetline.leastsquares.rules import RULES
+from budgetline.messages import shown
 from budgetline.sequencing.schedules import SCHEDULES
 
 LOSS_NAMES = {name.removesuffix("_error"): name for name in LOSSES}

@@ -36,16 +36,16 @@ from budgetline.fitting import Recipe, fit_model
 from budgetline.fitting.training import Training
 from budgetline.groups import FeatureGroups, Layout, as_feature_groups
 from budgetline.inputs import check_table, check_target, check_weight, column_names, number_of, numbers_of
+from budgetline.leastsquares.rules import RULES
 from budgetline.messages import cut, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.staged import Available
-from budgetline.leastsquares.rules import RULES
+from budgetline.moments.passes import ChunkSummary, Passes, not_empty, sum_over
 from budgetline.optimality import Certificate, NextGroups, certify
 from budgetline.optimality.next_groups import next_groups
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, Schedule
-from budgetline.moments.passes import ChunkSummary, Passes, not_empty, sum_over
 
 DEFAULT_ALPHA = 1e-5
 Constraints: TypeAlias = dict[str, list[Any]]

@@ -20,12 +20,12 @@ from budgetline.estimators.base import AnytimeEstimator, Constraints, HasAlpha, 
 from budgetline.estimators.scores import ScoresAtBudget
 from budgetline.fitting import Recipe
 from budgetline.fitting.training import RowsTraining, SourceTraining
+from budgetline.glm.families import Family, Logistic, Softmax
 from budgetline.inputs import MOST_CLASSES, check_labels, check_number
 from budgetline.messages import shown, some, warn
 from budgetline.model.staged import Available
-from budgetline.glm.families import Family, Logistic, Softmax
-from budgetline.progress import Progress
 from budgetline.moments.passes import ChunkLabels, Passes
+from budgetline.progress import Progress
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -25,8 +25,8 @@ from budgetline.fitting.recipe import Recipe, Search
 from budgetline.fitting.training import number_of_folds
 from budgetline.inputs import floats_of
 from budgetline.messages import shown
-from budgetline.progress import Progress
 from budgetline.moments.moments import Moments
+from budgetline.progress import Progress
 
 SEARCHED = ("alphas", "corrections", "interactions", "cv", "one_standard_error")
 """Parameters that only a search has."""

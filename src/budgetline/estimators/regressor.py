@@ -21,13 +21,13 @@ from budgetline.estimators.scores import ScoresAtBudget
 from budgetline.files import PathName
 from budgetline.fitting import Recipe
 from budgetline.fitting.training import AddedRows, MomentsTraining, RowsTraining, SourceTraining
+from budgetline.glm.families import LOSSES, ConvexLoss, Family, SquaredError
 from budgetline.inputs import check_table
 from budgetline.messages import shown
 from budgetline.model.staged import Available
-from budgetline.glm.families import LOSSES, ConvexLoss, Family, SquaredError
-from budgetline.progress import Progress
 from budgetline.moments.moments import Moments
 from budgetline.moments.passes import Passes
+from budgetline.progress import Progress
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -25,9 +25,9 @@ from budgetline.evaluation.resampling import Samples
 from budgetline.inputs import check_number, check_table, check_target, check_weight, column_names, numbers_of
 from budgetline.messages import shown, some
 from budgetline.model.anytime import as_staged
-from budgetline.progress import Progress, counted
 from budgetline.moments.fold_moments import fold_moments
 from budgetline.moments.moments import Moments
+from budgetline.progress import Progress, counted
 from budgetline.tables import Backend, frame_of, text_table
 
 MOMENTS_BYTES = 1 << 30

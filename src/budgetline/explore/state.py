@@ -11,8 +11,8 @@ from typing import Annotated
 from budgetline.codec import AtLeast
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import check_number
-from budgetline.messages import is_unicode, shown, some
 from budgetline.leastsquares.rules import RULES
+from budgetline.messages import is_unicode, shown, some
 
 TASKS = ("regression", "classification")
 LOSSES = ("squared_error", "poisson")

@@ -14,11 +14,11 @@ from scipy.linalg import LinAlgWarning
 
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
+from budgetline.glm.families import Family, SquaredError
 from budgetline.groups import Layout
+from budgetline.leastsquares.gram import EPS
 from budgetline.messages import shown, some, warn
 from budgetline.model.stages import LinearModel, StagedModel
-from budgetline.glm.families import Family, SquaredError
-from budgetline.leastsquares.gram import EPS
 from budgetline.moments.moments import Moments
 
 AGREE = 1e-3

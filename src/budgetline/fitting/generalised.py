@@ -6,15 +6,15 @@ import numpy as np
 from scipy.linalg import LinAlgWarning
 
 from budgetline.fitting.recipe import Recipe
+from budgetline.glm.engines import Engine
+from budgetline.glm.families import Family
+from budgetline.glm.generalised_linear import GeneralisedLinear
+from budgetline.leastsquares.gram import EPS
 from budgetline.messages import warn
 from budgetline.model.population import Population, cells_of, factor_of, within
 from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.model.subsets import GeneralisedSubset
-from budgetline.glm.families import Family
-from budgetline.glm.generalised_linear import GeneralisedLinear
-from budgetline.leastsquares.gram import EPS
 from budgetline.sequencing.sequence import GroupSequence
-from budgetline.glm.engines import Engine
 from budgetline.threads import one_blas_thread
 
 SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 4 * 10**6

@@ -14,12 +14,12 @@ from budgetline.encoding.pairs import MOST_COLUMNS, Bins, CellSums, Screen
 from budgetline.encoding.table import TableEncoding
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.training import RowsTraining, SourceTraining, Training
+from budgetline.glm.families import Family, SquaredError
 from budgetline.groups.prices import Prices
 from budgetline.model.stages import LinearModel
-from budgetline.glm.families import Family, SquaredError
+from budgetline.moments.passes import targets_of
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Greedy
-from budgetline.moments.passes import targets_of
 from budgetline.threads import one_blas_thread
 
 ROWS = 8192

@@ -14,17 +14,17 @@ from budgetline.data.rows import Rows
 from budgetline.fitting.penalties import with_penalties_of_columns, with_penalties_of_moments
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.ridge_choice import with_alpha_of_columns, with_alpha_of_moments
-from budgetline.messages import warn
-from budgetline.model.stages import StagedModel, in_user_units
-from budgetline.model.subsets import LinearSubset
 from budgetline.leastsquares.accuracy import refine, triangle
 from budgetline.leastsquares.coefficients import condition_number, stage_coefficients
 from budgetline.leastsquares.factors import BlockCholesky, Factor, Factorisation, GramSchmidt
 from budgetline.leastsquares.gram import EPS, Gram
 from budgetline.leastsquares.least_squares import LeastSquares
-from budgetline.sequencing.sequence import GroupSequence
+from budgetline.messages import warn
+from budgetline.model.stages import StagedModel, in_user_units
+from budgetline.model.subsets import LinearSubset
 from budgetline.moments.columns import standardised_columns
 from budgetline.moments.moments import Moments, moments_of
+from budgetline.sequencing.sequence import GroupSequence
 from budgetline.threads import one_blas_thread
 
 FLOAT32_EPS = float(np.finfo(np.float32).eps)

@@ -9,12 +9,12 @@ import numpy as np
 from budgetline.arrays import Float, Positions
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.ridge_choice import MOST_SQUARED, check_size, spectrum_of
+from budgetline.glm.engines import Engine
 from budgetline.glm.families import Family
 from budgetline.leastsquares.gram import Gram
 from budgetline.leastsquares.noise import effective_columns, noise_of_gram, noise_of_spectrum
 from budgetline.leastsquares.ridge import Spectrum
 from budgetline.moments.columns import StandardisedColumns
-from budgetline.glm.engines import Engine
 from budgetline.moments.moments import Moments
 from budgetline.threads import one_blas_thread
 

@@ -6,14 +6,15 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.fitting.recipe import Recipe
-from budgetline.messages import warn
-from budgetline.glm.families import Family, Logistic, Softmax
-from budgetline.leastsquares.gram import Gram
-from budgetline.leastsquares.ridge import Spectrum, likeliest_alpha, rotated
-from budgetline.moments.columns import StandardisedColumns
 from budgetline.glm.engines import Engine
-from budgetline.moments.moments import Moments
+from budgetline.glm.families import Family, Logistic, Softmax
+from budgetline.glm.laplace import likeliest_alpha
 from budgetline.glm.rows_engine import RowsEngine
+from budgetline.leastsquares.gram import Gram
+from budgetline.leastsquares.ridge import Spectrum, rotated
+from budgetline.messages import warn
+from budgetline.moments.columns import StandardisedColumns
+from budgetline.moments.moments import Moments
 from budgetline.threads import one_blas_thread
 
 AUTO = "alpha='auto'"

@@ -21,9 +21,9 @@ from budgetline.fitting.interactions import with_pairs
 from budgetline.fitting.recipe import Recipe, Search
 from budgetline.fitting.training import Fold, RowsTraining, Training
 from budgetline.model.targets import codes_of
-from budgetline.progress import announced
 from budgetline.moments.fold_moments import Split
 from budgetline.moments.moments import Moments
+from budgetline.progress import announced
 from budgetline.threads import map_in_threads
 
 PAIR_ROWS = 20_000

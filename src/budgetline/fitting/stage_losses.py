@@ -10,9 +10,9 @@ import numpy as np
 from budgetline.arrays import Array, Float
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk
+from budgetline.glm.families import Family
 from budgetline.inputs import check_finite
 from budgetline.model.stages import StagedModel
-from budgetline.glm.families import Family
 from budgetline.moments.passes import targets_of
 from budgetline.moments.sums import RowSums
 

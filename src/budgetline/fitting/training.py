@@ -24,18 +24,18 @@ from budgetline.fitting.penalties import with_penalties_of_engine, with_penaltie
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.ridge_choice import with_alpha_of_engine, with_alpha_of_moments
 from budgetline.fitting.stage_losses import StageLosses, losses_on
+from budgetline.glm.families import Family, SquaredError
+from budgetline.glm.rows_engine import engine_of_rows
+from budgetline.glm.source_engine import SourceEngine
 from budgetline.groups import Layout
 from budgetline.inputs import check_integer
 from budgetline.messages import shown
 from budgetline.model.stages import StagedModel
 from budgetline.model.targets import codes_of
-from budgetline.glm.families import Family, SquaredError
 from budgetline.moments.columns import standardised_columns
 from budgetline.moments.fold_moments import Split, fold_moments
 from budgetline.moments.moments import Moments, moments_of
 from budgetline.moments.passes import ChunkMoments, InFold, MomentsOfFolds, Passes, not_empty, sum_over
-from budgetline.glm.rows_engine import engine_of_rows
-from budgetline.glm.source_engine import SourceEngine
 from budgetline.moments.sums import Statistic, add_up
 
 SMALL = 1 << 26

@@ -20,8 +20,6 @@ from budgetline.arrays import Float, Positions
 from budgetline.glm.curvature import Curvature
 from budgetline.moments.row_samples import RowSample
 
-Ints = Positions
-
 
 class Loss(Protocol):
     """A convex φ of Q scores, and the targets it accepts.
@@ -57,22 +55,22 @@ class Point(Protocol):
     def risk(self) -> float:
         """The risk."""
 
-    def gradient(self, columns: Ints | None) -> Float:
+    def gradient(self, columns: Positions | None) -> Float:
         """Return minus the gradient of the risk, shape (k, Q)."""
 
-    def hessian(self, columns: Ints, score: int | None = None, within: float = 0.0) -> Float:
+    def hessian(self, columns: Positions, score: int | None = None, within: float = 0.0) -> Float:
         """Return H, shape (kQ, kQ), or only the part (k, k) of one score; a new array.
 
         With ``within`` the result may lie between H/(1 + within) and (1 + within) H, if that takes less time.
         """
 
-    def cross(self, columns: Ints, others: Ints | None) -> Float:
+    def cross(self, columns: Positions, others: Positions | None) -> Float:
         """Return the entries of H between columns and others (m,), shape (kQ, mQ)."""
 
-    def blocks(self, groups: Ints) -> Float:
+    def blocks(self, groups: Positions) -> Float:
         """Return H of every row of columns (J, s) without the intercept, shape (J, sQ, sQ); a new array."""
 
-    def product(self, columns: Ints, V: Float) -> Float:
+    def product(self, columns: Positions, V: Float) -> Float:
         """Return ``hessian(columns)`` times V, both of the shape (k, Q) of θ; a new array."""
 
 
@@ -105,13 +103,13 @@ class Engine(Protocol):
     def saturated(self) -> float:
         """The risk of the saturated model; known once there is a point."""
 
-    def covariance(self, groups: Ints) -> Float:
+    def covariance(self, groups: Positions) -> Float:
         """Return Σ ω zz' of every row of columns (J, s) without the intercept, shape (J, s, s); a new array."""
 
-    def at(self, columns: Ints, theta: Float) -> Point:
+    def at(self, columns: Positions, theta: Float) -> Point:
         """Return the point at θ (k, Q) for columns (k,), of which the first is 0."""
 
-    def sample(self, columns: Ints, most: int) -> RowSample:
+    def sample(self, columns: Positions, most: int) -> RowSample:
         """Return at most ``most`` rows of columns of Z without the intercept, standardised."""
 
 

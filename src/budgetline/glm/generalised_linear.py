@@ -27,13 +27,13 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
-from budgetline.arrays import Float, Mask
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import Rates, rate
-from budgetline.messages import warn
-from budgetline.leastsquares.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
+from budgetline.glm.engines import Engine
 from budgetline.glm.newton import GlmFit, HessianFactor, factored, minimise, with_ridge
+from budgetline.leastsquares.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.leastsquares.rules import RULES, Rule
-from budgetline.glm.engines import Engine, Ints
+from budgetline.messages import warn
 
 AFFORDABLE = 10**8
 """``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
@@ -69,7 +69,7 @@ class GeneralisedLinear:
     def __init__(
         self,
         engine: Engine,
-        sizes: Ints,
+        sizes: Positions,
         level: Float,
         alpha: float,
         tol: float,
@@ -95,7 +95,7 @@ class GeneralisedLinear:
         return self.null.risk - self._engine.saturated
 
     @property
-    def columns(self) -> Ints:
+    def columns(self) -> Positions:
         """The chosen columns of X, in order, shape (T,); columns are numbered group after group."""
         return self._fit.columns[1:] - 1
 
@@ -142,7 +142,7 @@ class GeneralisedLinear:
         r = self._fit.slopes
         return np.where(np.abs(r) <= 10 * self._tol, 0.0, r)
 
-    def _explained(self, others: Ints) -> Float:
+    def _explained(self, others: Positions) -> Float:
         """Return L⁻ᵀ H_S· of columns (m,), shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
         if self._factor is None:
             self._factor = factored(self._fit.hessian())

@@ -47,7 +47,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from budgetline.arrays import Float, Positions
-from budgetline.glm.design import FEWEST_ROWS, Design, leading, weighted_square
+from budgetline.glm.row_blocks import FEWEST_ROWS, Design, leading, weighted_square
 from budgetline.threads import added, sum_in_threads
 
 

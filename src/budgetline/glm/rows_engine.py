@@ -1,6 +1,6 @@
 """The engine of rows in memory, on the host or on a device: scores and residuals of all rows are kept at every point.
 
-All sums are those of :class:`budgetline.glm.design.Design`, so this module is written once for arrays of any
+All sums are those of :class:`budgetline.glm.row_blocks.Design`, so this module is written once for arrays of any
 library. What is D × D comes to the host.
 """
 
@@ -14,14 +14,14 @@ from operator import add
 import numpy as np
 from scipy import sparse
 
-from budgetline.arrays import Float
+from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
 from budgetline.devices import Device, library_of, on_host
-from budgetline.moments.columns import StandardisedColumns, standardised_columns
 from budgetline.glm.curvature import Curvature, part_of
-from budgetline.glm.design import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, leading, small_product
-from budgetline.glm.engines import Ints, Loss, target_level
+from budgetline.glm.engines import Loss, target_level
 from budgetline.glm.partial_hessian import KeptHessian, updated_hessian
+from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, leading, small_product
+from budgetline.moments.columns import StandardisedColumns, standardised_columns
 from budgetline.moments.row_samples import RowSample, sample_of
 from budgetline.threads import map_in_threads, stripes_of
 
@@ -32,7 +32,7 @@ matrices."""
 
 def engine_of_rows(
     rows: Rows,
-    order: Ints,
+    order: Positions,
     loss: Loss,
     names: Sequence[str] | None = None,
     weights: Float | None = None,
@@ -67,7 +67,7 @@ class RowsEngine:
     eager = False
 
     def __init__(
-        self, A: StandardisedColumns, targets: Float, order: Ints, loss: Loss, fewest: int = FEWEST_ROWS
+        self, A: StandardisedColumns, targets: Float, order: Positions, loss: Loss, fewest: int = FEWEST_ROWS
     ) -> None:
         self.A, self.targets, self.order, self.loss = A, targets, order, loss
         self.n_rows, self.x_mean, self.x_scale, self.weight = len(targets), A.mean, A.scale, A.root**2
@@ -88,11 +88,11 @@ class RowsEngine:
         """The risk of the saturated model."""
         return float(self.weight @ self.loss.saturated(self.targets))
 
-    def covariance(self, groups: Ints) -> Float:
+    def covariance(self, groups: Positions) -> Float:
         """Return Σ ω zz' of groups of one size."""
         return self.blocks(groups, Curvature(self.local_weight[:, None]), 1)
 
-    def at(self, columns: Ints, theta: Float) -> _RowsPoint:
+    def at(self, columns: Positions, theta: Float) -> _RowsPoint:
         """Return the point at θ, with the gradient from one pass."""
         Z, right = self.design.of(columns), self.design.put(theta.T)
 
@@ -107,7 +107,7 @@ class RowsEngine:
         eta, residual = (parts[0] if len(parts) == 1 else xp.concat(parts, axis=1) for parts in (scores, residuals))
         return _RowsPoint(self, eta, residual, columns, on_host(reduce(add, descents)))
 
-    def blocks(self, groups: Ints, curvature: Curvature, n_scores: int) -> Float:
+    def blocks(self, groups: Positions, curvature: Curvature, n_scores: int) -> Float:
         """Return Σ curvature ⊗ zz' of groups (J, s) of one size, without the intercept, shape (J, sQ, sQ)."""
         at_once, found = max(1, TOGETHER // groups.shape[1]), []
         for start in range(0, len(groups), at_once):
@@ -148,7 +148,7 @@ class RowsEngine:
 
         return self.design.summed(of).reshape(k, m, Q, Q).transpose(0, 2, 1, 3)
 
-    def sample(self, columns: Ints, most: int) -> RowSample:
+    def sample(self, columns: Positions, most: int) -> RowSample:
         """Return a sample of rows."""
         X, index = self.A.X, self.order[columns - 1]
         whole = sparse.issparse(X) or self.design.table is not None
@@ -167,7 +167,7 @@ class _RowsPoint:
     engine: RowsEngine
     eta: Float
     residual: Float
-    own: Ints
+    own: Positions
     descent: Float
 
     @cached_property
@@ -183,7 +183,7 @@ class _RowsPoint:
         with np.errstate(over="ignore", invalid="ignore"):
             return self.engine.local_loss.curvature(self.eta.T).weighted(self.engine.local_weight)
 
-    def gradient(self, columns: Ints | None) -> Float:
+    def gradient(self, columns: Positions | None) -> Float:
         design = self.engine.design
         if columns is None:
             return design.project(lambda s: self.residual[:, s], len(self.descent[0])).T
@@ -196,7 +196,7 @@ class _RowsPoint:
         more = design.summed(lambda s: small_product(Z(s), self.residual[:, s].T))
         return np.vstack([self.descent[:known], more])
 
-    def hessian(self, columns: Ints, score: int | None = None, within: float = 0.0) -> Float:
+    def hessian(self, columns: Positions, score: int | None = None, within: float = 0.0) -> Float:
         engine, k, Q = self.engine, columns.size, self.descent.shape[1]
         Z = engine.design.of(columns)
         if score is not None:
@@ -206,16 +206,16 @@ class _RowsPoint:
         engine.kept = updated_hessian(engine.design, columns, self.curvature.scale[:, 0], engine.kept, within)
         return engine.kept.K.copy()
 
-    def cross(self, columns: Ints, others: Ints | None) -> Float:
+    def cross(self, columns: Positions, others: Positions | None) -> Float:
         design, k, Q = self.engine.design, columns.size, self.descent.shape[1]
         m = design.order.size if others is None else others.size
         A = None if others is None else design.beyond(columns, others)
         return self.engine.products(design.of(columns), A, self.curvature, (k, Q, m, Q)).reshape(k * Q, m * Q)
 
-    def blocks(self, groups: Ints) -> Float:
+    def blocks(self, groups: Positions) -> Float:
         return self.engine.blocks(groups, self.curvature, self.descent.shape[1])
 
-    def product(self, columns: Ints, V: Float) -> Float:
+    def product(self, columns: Positions, V: Float) -> Float:
         Z, right = self.engine.design.of(columns), self.engine.design.put(V.T)
 
         def of(s: slice) -> Float:

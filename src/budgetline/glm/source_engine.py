@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.arrays import Array, Float
+from budgetline.arrays import Array, Float, Positions
 from budgetline.data.sources import Chunk
-from budgetline.moments.columns import StandardisedColumns
 from budgetline.glm.curvature import part_of
-from budgetline.glm.engines import Ints, Loss
+from budgetline.glm.engines import Loss
+from budgetline.glm.rows_engine import RowsEngine
+from budgetline.moments.columns import StandardisedColumns
 from budgetline.moments.moments import Moments
 from budgetline.moments.passes import targets_of
-from budgetline.glm.rows_engine import RowsEngine
 from budgetline.moments.row_samples import ChunkSample, RowSample
 from budgetline.moments.sums import Statistic
 
@@ -58,19 +58,19 @@ class _ModelSums:
             self.saturated + other.saturated,
         )
 
-    def gradient(self, columns: Ints | None) -> Float:
+    def gradient(self, columns: Positions | None) -> Float:
         return self.descent[slice(1, None) if columns is None else columns]
 
-    def hessian(self, columns: Ints, score: int | None = None, within: float = 0.0) -> Float:
+    def hessian(self, columns: Positions, score: int | None = None, within: float = 0.0) -> Float:
         return part_of(self.H, columns, columns, score)
 
-    def cross(self, columns: Ints, others: Ints | None) -> Float:
+    def cross(self, columns: Positions, others: Positions | None) -> Float:
         return part_of(self.H, columns, others)
 
-    def blocks(self, groups: Ints) -> Float:
+    def blocks(self, groups: Positions) -> Float:
         return np.array([self.hessian(group) for group in groups])
 
-    def product(self, columns: Ints, V: Float) -> Float:
+    def product(self, columns: Positions, V: Float) -> Float:
         return np.asarray(self.hessian(columns) @ V.ravel()).reshape(V.shape)
 
     def moved(self, theta: Float) -> _ModelSums:
@@ -138,7 +138,7 @@ class SourceEngine:
         self,
         total: Callable[[Statistic[Any]], Any],
         moments: Moments,
-        order: Ints,
+        order: Positions,
         loss: Loss,
         classes: Array | None = None,
         weights: Float | None = None,
@@ -158,14 +158,14 @@ class SourceEngine:
         scatter = moments.scatter[order.size :, order.size :]
         self.y_spread = float(np.sqrt(np.diag(contrasts.T @ scatter @ contrasts).max() / moments.weight))
 
-    def covariance(self, groups: Ints) -> Float:
+    def covariance(self, groups: Positions) -> Float:
         """Return Σ ω zz' of groups of one size, from the moments."""
         columns = self._order[groups - 1]
         unit = 1 / self.x_scale[columns]
         blocks = self._moments.scatter[columns[:, :, None], columns[:, None, :]] / self._moments.weight
         return np.asarray(blocks * unit[:, :, None] * unit[:, None, :])
 
-    def at(self, columns: Ints, theta: Float) -> _ModelSums:
+    def at(self, columns: Positions, theta: Float) -> _ModelSums:
         """Make one pass, unless θ is so near that of the last pass that its Hessian predicts the rest."""
         full = _full(columns, theta, 1 + self._order.size)
         if self._last is not None and np.abs(full - self._last.theta).max() <= NEAR * np.abs(full).max():
@@ -180,14 +180,14 @@ class SourceEngine:
         self._last = replace(found, theta=full, descent=found.descent[place], H=H)
         return self._last
 
-    def sample(self, columns: Ints, most: int) -> RowSample:
+    def sample(self, columns: Positions, most: int) -> RowSample:
         """Make one pass."""
         index = self._order[columns - 1]
         found: RowSample = self._total(ChunkSample(index, most))
         return found.standardised(self.x_mean[index], self.x_scale[index])
 
 
-def _full(columns: Ints, theta: Float, size: int) -> Float:
+def _full(columns: Positions, theta: Float, size: int) -> Float:
     """Return θ of all columns of Z."""
     full = np.zeros((size, theta.shape[1]))
     full[columns] = theta

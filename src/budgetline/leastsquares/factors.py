@@ -19,8 +19,6 @@ from budgetline.leastsquares.blocks import factor_of_independent
 from budgetline.leastsquares.gram import EPS, Gram
 from budgetline.moments.columns import StandardisedColumns
 
-Ints = Positions
-
 NOISE = 64 * EPS
 """Rounding error of a well-conditioned elimination, with a margin."""
 FEW_DIGITS = 1e-4
@@ -48,10 +46,10 @@ class Factor:
 
     U: Float
     z: Float
-    columns: Ints
+    columns: Positions
     kept: Mask
-    row_ends: Ints
-    column_ends: Ints
+    row_ends: Positions
+    column_ends: Positions
     left: Float
 
 
@@ -60,7 +58,7 @@ class _Chosen:
 
     def __init__(self, b: Float, target_variance: Float) -> None:
         self.b, self.target_variance = b, target_variance
-        self._columns: list[Ints] = []
+        self._columns: list[Positions] = []
         self._kept: list[Mask] = []
         self._z: list[Float] = []
         self._lost: list[Float] = []
@@ -75,11 +73,11 @@ class _Chosen:
         left = np.concatenate([np.empty(0), *self._lost])
         return Factor(self._triangle(columns), z, columns, kept, row_ends, column_ends, left)
 
-    def _triangle(self, columns: Ints) -> Float:
+    def _triangle(self, columns: Positions) -> Float:
         """Return U (k, T) of the chosen columns."""
         raise NotImplementedError
 
-    def _note(self, columns: Ints, kept: Mask, z: Float, left: Float) -> None:
+    def _note(self, columns: Positions, kept: Mask, z: Float, left: Float) -> None:
         self._columns.append(columns)
         self._kept.append(kept)
         self._z.append(z)
@@ -111,11 +109,11 @@ class BlockCholesky(_Chosen):
         """
         return self._error
 
-    def blocks(self, columns: Ints) -> Float:
+    def blocks(self, columns: Positions) -> Float:
         """Return C_g for groups of one size, given their columns (J_s, s): shape (J_s, s, s)."""
         return self._gram.blocks(self._ids[columns])
 
-    def append(self, columns: Ints, r: Float) -> tuple[Float, Float]:
+    def append(self, columns: Positions, r: Float) -> tuple[Float, Float]:
         """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
         here, k, ids = slice(columns[0], columns[-1] + 1), self._rank, self._ids
         C, P = self._gram.C[ids[columns[0]] : ids[columns[-1]] + 1], self._P[:k, : ids.size]
@@ -131,7 +129,7 @@ class BlockCholesky(_Chosen):
         self._note(self._ids[here], kept, z, np.zeros(kept.size))
         return rows, z
 
-    def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
+    def left_over(self, columns: Positions, r: Float) -> tuple[Float, Float]:
         """Return the Schur complement (s, s) of columns A after those chosen, C_A − P_A'P_A, and their gradient (s, P).
 
         ``r`` (D, P) is the gradient of the columns in play.
@@ -145,7 +143,7 @@ class BlockCholesky(_Chosen):
         self._P[:k, : left.size] = self._P[:k].take(left, axis=1)
         self._ids, self._left, self._error = self._ids[left], self._left[left], self._error[left]
 
-    def _triangle(self, columns: Ints) -> Float:
+    def _triangle(self, columns: Positions) -> Float:
         U, start = np.zeros((self._rank, columns.size)), 0
         for part in self._U:
             U[: len(part), start : start + part.shape[1]] = part
@@ -172,7 +170,7 @@ class GramSchmidt(_Chosen):
         its norm is below the error that it inherits; see :meth:`_spanned`.
     """
 
-    def __init__(self, A: StandardisedColumns, order: Ints, targets: Float, alpha: float, noise: Float) -> None:
+    def __init__(self, A: StandardisedColumns, order: Positions, targets: Float, alpha: float, noise: Float) -> None:
         super().__init__(np.ascontiguousarray(A.project(targets).T[order]), (targets**2).sum(axis=0))
         self.A, self.order, self.alpha, self._noise = A, order, alpha, noise[order]
         self._in_order = np.array_equal(order, np.arange(A.scale.size))
@@ -183,7 +181,7 @@ class GramSchmidt(_Chosen):
         self._device: Device | None = A.X.device if on_device else None
         self._Q, self._U = self._zeros((self._n, 0)), np.zeros((0, 0), order="F")
 
-    def blocks(self, columns: Ints) -> Float:
+    def blocks(self, columns: Positions) -> Float:
         """Return C_g for groups of one size, given their columns (J_s, s): (J_s, s, s); a few groups at a time."""
         blocks, diagonal = self.A.squares(self.order[columns]), np.arange(columns.shape[1])
         blocks[:, diagonal, diagonal] += self.alpha
@@ -193,7 +191,7 @@ class GramSchmidt(_Chosen):
         """Estimate the error of V_d'(y − Xw): a direction of norm p is known to eps/p, times the norm of V_d."""
         return np.asarray(NOISE * np.maximum(1.0, np.sqrt(self._left) / self._pivots.min(initial=1.0)))
 
-    def append(self, columns: Ints, r: Float) -> tuple[Float, Float]:
+    def append(self, columns: Positions, r: Float) -> tuple[Float, Float]:
         """Choose adjacent columns, with r the gradient (D, P): return the new rows (m, D) of P and the new z (m, P)."""
         size, T, k = columns.size, self._T, self._k
         # 1. orthogonalise against what was chosen
@@ -222,7 +220,7 @@ class GramSchmidt(_Chosen):
         self._left = np.maximum(self._left - np.einsum("kd,kd->d", rows, rows), 0.0)
         return rows, z
 
-    def residual(self, columns: Ints) -> tuple[Float, Float, Float]:
+    def residual(self, columns: Positions) -> tuple[Float, Float, Float]:
         """Return V'V (s, s), V'Y (s, P) and ‖V_d‖ (s,), 0 if noise, of the remainders of columns after those chosen."""
         V, above = self._orthogonal(columns)
         size = np.sqrt((V**2).sum(axis=0))
@@ -234,7 +232,7 @@ class GramSchmidt(_Chosen):
             noise[doubtful] = np.hypot(noise[doubtful], np.linalg.norm(self._basis_noise()[:, None] * along, axis=0))
         return V.T @ V, r, np.where(size > noise, size, 0.0)
 
-    def left_over(self, columns: Ints, r: Float) -> tuple[Float, Float]:
+    def left_over(self, columns: Positions, r: Float) -> tuple[Float, Float]:
         """Return V'V and V'Y of the remainders of columns, in units of their norms: even tiny remainders count."""
         block, own, size = self.residual(columns)
         unit = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
@@ -310,7 +308,7 @@ class GramSchmidt(_Chosen):
         chosen = zip(self._columns, self._kept, strict=True)
         return np.concatenate([np.empty(0), *(self._noise[columns[kept]] for columns, kept in chosen)])
 
-    def _orthogonal(self, columns: Ints) -> tuple[Float, Float]:
+    def _orthogonal(self, columns: Positions) -> tuple[Float, Float]:
         """Orthogonalise columns against those chosen, twice: once is not enough if little is left.
 
         Returns the remainders (n + T + s, s), whose last rows are their own of √λ I, and the coordinates (k, s) of the
@@ -343,7 +341,7 @@ class GramSchmidt(_Chosen):
             larger[:N, :room] = self._Q
             self._Q = larger
 
-    def _triangle(self, columns: Ints) -> Float:
+    def _triangle(self, columns: Positions) -> Float:
         return self._U[: self._k, : self._T].copy()
 
 

@@ -14,8 +14,6 @@ import numpy as np
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.leastsquares.blocks import SizeClass, nested_squares, whiten
 
-Ints = Positions
-
 BOUGHT = 1e100
 """The diagonal of what takes the place of the blocks of chosen groups: it leaves next to nothing of their scores."""
 SMALL = 8
@@ -66,7 +64,7 @@ class Rule:
             scores[c.groups] = self._class_scores(k, r[c.columns])
         return scores
 
-    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+    def joint_scores(self, columns: Positions, ends: Positions, r: Float, block: Callable[[], Float]) -> Float:
         """Return the scores of the first ``ends[k]`` of some columns, for every k, as if they were one group each.
 
         Parameters
@@ -90,7 +88,7 @@ class Rule:
 class _Whitened(Rule):
     """Rules of the gradient whitened by a matrix M_g."""
 
-    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+    def joint_scores(self, columns: Positions, ends: Positions, r: Float, block: Callable[[], Float]) -> Float:
         """Return nested scores: the leading part of one factorisation is that of the leading columns."""
         return nested_squares(whiten(block()[None], r[columns][None])[0], ends)
 
@@ -182,7 +180,7 @@ class Static(OrthogonalMatchingPursuit):
         """Return the scores of the empty set."""
         return self._first
 
-    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+    def joint_scores(self, columns: Positions, ends: Positions, r: Float, block: Callable[[], Float]) -> Float:
         """Return nested scores of the empty set."""
         return super().joint_scores(columns, ends, self._start, block)
 
@@ -194,7 +192,7 @@ class Static(OrthogonalMatchingPursuit):
 class NoWhiten(Rule):
     """``no-whiten``: M_g = I."""
 
-    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+    def joint_scores(self, columns: Positions, ends: Positions, r: Float, block: Callable[[], Float]) -> Float:
         """Return nested scores: sums over the columns."""
         return nested_squares(r[columns], ends)
 
@@ -205,7 +203,7 @@ class NoWhiten(Rule):
 class Single(Rule):
     """``single``: the best single column, max_d ‖r_d‖²."""
 
-    def joint_scores(self, columns: Ints, ends: Ints, r: Float, block: Callable[[], Float]) -> Float:
+    def joint_scores(self, columns: Positions, ends: Positions, r: Float, block: Callable[[], Float]) -> Float:
         """Return nested scores: maxima over the columns."""
         return np.asarray(np.maximum.accumulate((r[columns] ** 2).sum(axis=1))[ends - 1])
 

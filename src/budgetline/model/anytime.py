@@ -16,6 +16,7 @@ from budgetline.data.tabular import from_stream
 from budgetline.devices import on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.encoding.unknown import Watch
+from budgetline.glm.families import Family, SquaredError
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import KnownColumns, prediction_table
 from budgetline.model.gaps import groups_there, with_absent
@@ -23,9 +24,8 @@ from budgetline.model.prefixes import PrefixModels
 from budgetline.model.staged import SCORE, Available, Respond, RowFunction, Staged
 from budgetline.model.stages import LinearModel, StagedModel
 from budgetline.model.targets import encoded_target
-from budgetline.glm.families import Family, SquaredError
-from budgetline.sequencing.sequence import GroupSequence
 from budgetline.moments.moments import Moments
+from budgetline.sequencing.sequence import GroupSequence
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from budgetline.arrays import Array, Float, Positions, Table
+from budgetline.glm.families import Family, Logistic, Softmax, SquaredError
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import AUTO, Frame, KnownColumns, check_choice, check_table, column_names, numbers_of
 from budgetline.messages import shown
 from budgetline.model.staged import SCORE, Available, Respond, RowFunction
 from budgetline.model.targets import encoded_target
-from budgetline.glm.families import Family, Logistic, Softmax, SquaredError
 from budgetline.sequencing.sequence import GroupSequence
 
 

@@ -22,9 +22,9 @@ from functools import cache
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.model.population import Population
 from budgetline.glm.families import Family
 from budgetline.leastsquares.ridge import GRID
+from budgetline.model.population import Population
 
 STEPS, HALVINGS, ENOUGH = 50, 12, 1e-9
 """Newton's method ends after so many steps, or if a step, halved at most so often, lowers the risk by less."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
 from budgetline.arrays import Array, Float, Table
+from budgetline.glm.families import Family
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import KnownColumns
-from budgetline.glm.families import Family
 from budgetline.sequencing.sequence import GroupSequence
 
 RowFunction = Callable[[Array, slice], Array]

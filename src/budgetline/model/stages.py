@@ -13,8 +13,8 @@ from budgetline.inputs import check_choice
 from budgetline.messages import shown, warn
 from budgetline.model.staged import Available, RowFunction
 from budgetline.model.subsets import Subset
-from budgetline.sequencing.sequence import GroupSequence
 from budgetline.moments.moments import Moments
+from budgetline.sequencing.sequence import GroupSequence
 
 SCORE_BYTES = 1 << 22
 """One matrix product computes the scores of as many stages as fit into this."""

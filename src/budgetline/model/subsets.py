@@ -10,10 +10,10 @@ from scipy.linalg import cho_factor
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from budgetline.arrays import Float, Mask, Positions
+from budgetline.glm.families import Family
+from budgetline.leastsquares.coefficients import subset_coefficients
 from budgetline.model.population import Population
 from budgetline.model.refits import Expansion, PopulationRisk, Refit
-from budgetline.leastsquares.coefficients import subset_coefficients
-from budgetline.glm.families import Family
 
 MANY = 8
 """For more subsets than this the inverse of the matrix of all columns is computed first."""

@@ -28,11 +28,11 @@ from budgetline.files import PathName
 from budgetline.groups import Layout
 from budgetline.inputs import check_known, check_labels, check_target
 from budgetline.messages import shown, some
-from budgetline.progress import Bar, Progress, make_bar
 from budgetline.moments.cluster import sum_with_dask
 from budgetline.moments.moments import Moments, moments_of
 from budgetline.moments.sums import Checkpoint, S, Statistic, add_up, in_order, tree_sum
 from budgetline.moments.tallies import Tallied, WithTally, row_hashes
+from budgetline.progress import Bar, Progress, make_bar
 
 
 def sum_over(

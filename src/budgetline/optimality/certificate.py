@@ -15,9 +15,9 @@ from budgetline.evaluation.displays import SOME_SETS, BudgetCurveDisplay
 from budgetline.files import PathName
 from budgetline.inputs import check_number, floats_of
 from budgetline.messages import name_of, shown
+from budgetline.moments.moments import Moments
 from budgetline.optimality.proof import Claims, Proof, read_certificate, write_certificate
 from budgetline.optimality.verifier import verify
-from budgetline.moments.moments import Moments
 from budgetline.tables import Backend, Tabular, html_table, rounded_down, text_table
 
 HEADER = ("budget", "achieved", "bound", "certified")

@@ -13,6 +13,7 @@ from budgetline.groups import FeatureGroups
 from budgetline.inputs import check_number, floats_of
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
+from budgetline.moments.moments import Moments
 from budgetline.optimality.certificate import Certificate
 from budgetline.optimality.conditions import Conditions
 from budgetline.optimality.proof import Proof
@@ -22,7 +23,6 @@ from budgetline.optimality.search import Search
 from budgetline.progress import Progress, TimeLimit
 from budgetline.sequencing.schedules import FixedOrder, Greedy
 from budgetline.sequencing.sequence import GroupSequence
-from budgetline.moments.moments import Moments
 from budgetline.threads import one_blas_thread
 
 GRID = 64

@@ -8,13 +8,13 @@ import numpy as np
 from scipy.special import ndtr, softmax
 
 from budgetline.arrays import Float, Table
+from budgetline.glm.families import Family
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.changes import ScoreChange
 from budgetline.model.population import Population
 from budgetline.model.refits import normal_nodes
 from budgetline.model.stages import LinearModel
 from budgetline.model.subsets import GeneralisedSubset
-from budgetline.glm.families import Family
 
 SAMPLE_ROWS = 2000
 """The most rows of a sample that are used."""

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.model.anytime import AnytimeModel
-from budgetline.model.subsets import GeneralisedSubset, LinearSubset
 from budgetline.leastsquares.factors import BlockCholesky
 from budgetline.leastsquares.gram import Gram
 from budgetline.leastsquares.least_squares import LeastSquares
+from budgetline.model.anytime import AnytimeModel
+from budgetline.model.subsets import GeneralisedSubset, LinearSubset
 from budgetline.threads import one_blas_thread
 
 

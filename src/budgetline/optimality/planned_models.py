@@ -19,11 +19,11 @@ from budgetline.fitting.fit_model import fit_model
 from budgetline.fitting.linear import fit_gram, warn_from_moments
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.training import RowsTraining
+from budgetline.leastsquares.gram import Gram
 from budgetline.messages import some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import GeneralisedSubset
-from budgetline.leastsquares.gram import Gram
 from budgetline.optimality.gains import estimated_value
 from budgetline.optimality.quadratic import known_columns
 from budgetline.sequencing.loop import Limits

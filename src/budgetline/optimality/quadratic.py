@@ -20,14 +20,14 @@ from budgetline.fitting.linear import LARGEST_GRAM, warn_from_moments
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.groups.prices import Prices
 from budgetline.inputs import check_number
-from budgetline.model.anytime import AnytimeModel, as_model
-from budgetline.model.subsets import GeneralisedSubset, LinearSubset
 from budgetline.leastsquares.factors import BlockCholesky
 from budgetline.leastsquares.gram import EPS, Gram
 from budgetline.leastsquares.least_squares import LeastSquares
+from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.subsets import GeneralisedSubset, LinearSubset
+from budgetline.moments.moments import Moments
 from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import Schedule
-from budgetline.moments.moments import Moments
 
 ALPHA = 1e-5
 """The default ridge constant of estimators."""

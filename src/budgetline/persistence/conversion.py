@@ -12,6 +12,7 @@ from budgetline.baselines import GroupLassoPath
 from budgetline.estimators import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV
 from budgetline.estimators.base import DEFAULT_ALPHA, AnytimeEstimator
 from budgetline.estimators.classifier import BaseClassifier
+from budgetline.glm.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
 from budgetline.groups import Layout
 from budgetline.groups.record import check_order
 from budgetline.inputs import floats_of
@@ -20,7 +21,7 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.model.population import Population
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import GeneralisedSubset, LinearSubset, Subset
-from budgetline.glm.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
+from budgetline.moments.moments import Moments
 from budgetline.persistence.encoding_record import encoding_of, record_of_encoding
 from budgetline.persistence.model_record import (
     LeastSquaresRecord,
@@ -32,7 +33,6 @@ from budgetline.persistence.model_record import (
 )
 from budgetline.persistence.plain_settings import from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
-from budgetline.moments.moments import Moments
 
 R = TypeVar("R")
 LinearEstimator = AnytimeRegressor | AnytimeRegressorCV | AnytimeClassifier | AnytimeClassifierCV | GroupLassoPath

@@ -9,9 +9,9 @@ import numpy as np
 from budgetline.arrays import Array, Positions
 from budgetline.budgets import SLACK
 from budgetline.files import PathName, write_atomically
+from budgetline.glm.families import ConvexLoss, Poisson
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
-from budgetline.glm.families import ConvexLoss, Poisson
 from budgetline.persistence.model_file import check_model
 from budgetline.persistence.onnx_builder import Graph, Proto
 from budgetline.persistence.onnx_encoding import KINDS, add_design, inputs_of

@@ -16,11 +16,11 @@ from budgetline.budgets import affordable
 from budgetline.evaluation import BudgetCurve, timeliness
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.metrics import label_of
+from budgetline.glm.families import SquaredError
 from budgetline.inputs import check_weight
 from budgetline.messages import cut, shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.staged import Staged
-from budgetline.glm.families import SquaredError
 from budgetline.optimality import Certificate, Plan
 from budgetline.optimality.certificate import SHOWN
 from budgetline.optimality.next_groups import NextGroups

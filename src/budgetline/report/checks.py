@@ -10,9 +10,9 @@ from budgetline.inputs import check_number
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model, as_staged
 from budgetline.model.prefixes import PrefixModels
+from budgetline.moments import Moments
 from budgetline.optimality import Certificate
 from budgetline.optimality.quadratic import design_groups
-from budgetline.moments import Moments
 
 SAME_DATA = 1e-6
 """Values of R(∅) that differ by less, relatively, are of the same data."""

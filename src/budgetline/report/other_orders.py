@@ -10,8 +10,8 @@ from budgetline.baselines import GroupLassoPath
 from budgetline.estimators import AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.cross_validation import unsearched
-from budgetline.model.staged import Staged
 from budgetline.glm.families import SquaredError
+from budgetline.model.staged import Staged
 from budgetline.sequencing import RandomOrder
 
 OWN = "this model"
