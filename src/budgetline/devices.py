@@ -228,7 +228,7 @@ def _cupy_device(cupy: ModuleType, name: str) -> object:
     return cupy.cuda.Device(int(number or 0))
 
 
-def beside(values: Float, constants: Float) -> Float:
+def with_values(values: Float, constants: Float) -> Float:
     """Return constants, a NumPy array, on the device of an array."""
     device = device_of(values)
     return constants if device is None else device.put(constants)

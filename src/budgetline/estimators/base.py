@@ -107,7 +107,7 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     def next_groups(
         self, available: Collection[str] = (), *, budget: float | None = None, X: object = None, sample: object = None
     ) -> NextGroups:
-        """Rank what to buy next, from any groups already at hand: by gain per cost, what is free first.
+        """Rank what to buy next, given any available groups: by gain per cost, free groups first.
 
         For squared error the gains are exact, on the training data. For other losses they are estimated from the
         distribution of the training rows that the model keeps as a few numbers: close to those of refits, and in about
@@ -117,11 +117,11 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         available : collection of group names
-            What is at hand, in or out of order. What these groups require counts as at hand, too.
+            The available groups, in or out of order. Groups that they require count as available, too.
         budget : float, optional
             Leave out what costs more than this now.
         X : table of shape (n, D), optional
-            For classifiers, rows of which the available groups are known: rank by the chance that the purchase changes
+            For classifiers, rows with the columns of the available groups: rank by the chance that a purchase changes
             the decision, per cost; what cannot change it follows, by gain. Of several rows the chance is the mean, the
             share of decisions that are expected to change.
         sample : table of shape (m, D), optional

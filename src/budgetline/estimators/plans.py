@@ -97,7 +97,7 @@ class MakesPlans:
         return plans(self.model_, budgets, **about, data=data, progress=progress)  # type: ignore[arg-type]
 
     def _training_data(self, X: object, y: object, sample_weight: object) -> TrainingData | None:
-        """Check the data that a plan is to be fitted to; None: there are none."""
+        """Check the data that a plan is to be fitted to; None if no data are given."""
         if X is None and (y is not None or sample_weight is not None):
             raise ValueError("y and sample_weight are for a plan that is refitted: give X as well")
         if X is None:

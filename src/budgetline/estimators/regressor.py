@@ -178,11 +178,11 @@ class BaseRegressor(ScoresAtBudget, MultiOutputMixin, RegressorMixin, AnytimeEst
         return (self.model_.moments,)
 
     def _dealt_by(self) -> object:
-        """Return how ``partial_fit`` deals rows to folds; None: there are none."""
+        """Return how ``partial_fit`` deals rows to folds; None without folds."""
         return None
 
     def _n_folds(self) -> int | None:
-        """Return the number of folds for the rows of a source, None if there are none."""
+        """Return the number of folds for the rows of a source; None without folds."""
         return None
 
     @property

@@ -18,7 +18,7 @@ from budgetline.sequencing.sequence import GroupSequence
 from budgetline.threads import one_blas_thread
 
 SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 4 * 10**6
-"""Cells of a population are learned from so many rows, or so many numbers, at most."""
+"""Limits of rows, and of numbers, that the cells of a population are learned from."""
 
 
 def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float, *, subsets: bool = True) -> StagedModel:

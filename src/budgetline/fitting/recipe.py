@@ -60,7 +60,7 @@ class Recipe:
     pairs : int
         Number of pairs of columns to add.
     correction : float
-        The multiple of what noise explains that is subtracted from gains. ``penalties`` (J,) is what that comes to,
+        The multiple of what noise explains that is subtracted from gains. ``penalties`` (J,) are the amounts,
         once it is known; scores are ``unit`` times twice a gain.
     start : names of groups
         Groups that come first.

@@ -242,12 +242,12 @@ class RowsTraining:
 
 @dataclass(frozen=True)
 class AddedRows(RowsTraining):
-    """Rows in memory that are added to earlier ones, of which only the moments are known.
+    """Rows in memory that are added to earlier rows. Only the moments of the earlier rows are known.
 
     Attributes
     ----------
     known : tuple of Moments, or None
-        Moments of the earlier rows; of folds, if there are several. None: there are none yet.
+        Moments of the earlier rows; one per fold, if there are folds. None before the first call.
     cv : object
         How the rows are dealt to folds; None: they are not.
     """

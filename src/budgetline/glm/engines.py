@@ -107,7 +107,7 @@ class Engine(Protocol):
         """Return Σ ω zz' of every row of columns (J, s) without the intercept, shape (J, s, s); a new array."""
 
     def at(self, columns: Positions, theta: Float) -> Point:
-        """Return the point at θ (k, Q) for columns (k,), of which the first is 0."""
+        """Return the point at θ (k, Q) for columns (k,). The first column is 0, the intercept."""
 
     def sample(self, columns: Positions, most: int) -> RowSample:
         """Return at most ``most`` rows of columns of Z without the intercept, standardised."""

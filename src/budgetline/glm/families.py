@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
 from budgetline.arrays import Float
-from budgetline.devices import beside, largest, library_of
+from budgetline.devices import largest, library_of, with_values
 from budgetline.glm.curvature import Curvature
 from budgetline.glm.engines import Loss
 
@@ -189,16 +189,16 @@ class Softmax:
 
     def value(self, eta: Float) -> Float:
         """Return the log of the sum of exponentials."""
-        return _log_sum_exp(eta @ beside(eta, self.B).T)
+        return _log_sum_exp(eta @ with_values(eta, self.B).T)
 
     def mean(self, eta: Float) -> Float:
         """Return B'p."""
-        B = beside(eta, self.B)
+        B = with_values(eta, self.B)
         return _softmax(eta @ B.T) @ B
 
     def curvature(self, eta: Float) -> Curvature:
         """Return B'(diag p − pp')B."""
-        B = beside(eta, self.B)
+        B = with_values(eta, self.B)
         p = _softmax(eta @ B.T)
         return Curvature(p, B, p @ B)
 

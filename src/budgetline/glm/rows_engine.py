@@ -1,7 +1,7 @@
 """The engine of rows in memory, on the host or on a device: scores and residuals of all rows are kept at every point.
 
 All sums are those of :class:`budgetline.glm.row_blocks.Design`, so this module is written once for arrays of any
-library. What is D × D comes to the host.
+library. D × D matrices are copied to the host.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from budgetline.moments.columns import StandardisedColumns
 NOISE = 64 * EPS
 """Rounding error of a well-conditioned elimination, with a margin."""
 FEW_DIGITS = 1e-4
-"""A remainder of a standardised column below this has lost so many digits that it is orthogonalised again."""
+"""A standardised column with a remainder below this has lost digits: it is orthogonalised again."""
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ class GramSchmidt(_Chosen):
         return (np.zeros((columns, rows)) if self._device is None else self._device.zeros((columns, rows))).T
 
     def _make_room(self) -> None:
-        """Give Q room for the columns chosen, and for as many again, if there are so many."""
+        """Grow Q to twice the chosen columns, or to all columns if these are fewer."""
         N, room = self._Q.shape
         if room < self._T:
             more = min(2 * self._T, self.order.size)

@@ -115,7 +115,7 @@ class ForwardRegression(_Whitened):
         self._arrange([self.schur[k][stay] for k, stay in stays.items()])
 
     def forget(self, g: int) -> None:
-        """Replace the block of a group, of which only rounding noise is left: a singular one would slow down all."""
+        """Replace the block of a group if only rounding noise is left of it: a singular block would slow down all."""
         k, i = self._place(g)
         self.schur[k][i], self.unit[k][i] = BOUGHT * np.eye(len(self.unit[k][i])), 1.0
 

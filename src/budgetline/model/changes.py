@@ -16,7 +16,7 @@ BLOCK = 1 << 20
 class ScoreChange:
     """The distribution of the scores after groups are added, given the scores s before.
 
-    On a sample of m inputs, the scores after are regressed on those before. The residuals Δ_i stand for what the added
+    On a sample of m inputs, the scores after are regressed on those before. The residuals Δ_i show what the added
     groups may bring: the scores after are one of a + Bs + Δ_i. The regression matters: scores spread as groups are
     added, so a score far from the border mostly moves farther away.
 

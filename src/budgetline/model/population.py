@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpstrf
 from budgetline.arrays import Array, Float, Mask, Positions
 
 CELLS, CELL_ROWS, CELL_SCORES = 64, 5, 512
-"""Rows are divided into at most so many cells, of at least so many rows; cells × scores are at most the last.
+"""Most cells, fewest rows of a cell, and most cells × scores.
 
 Rows count by their weights, (Σw)²/Σw²: a mean of a cell is not that of one heavy row, which files must not hold.
 """

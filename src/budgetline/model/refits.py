@@ -27,7 +27,7 @@ from budgetline.leastsquares.ridge import GRID
 from budgetline.model.population import Population
 
 STEPS, HALVINGS, ENOUGH = 50, 12, 1e-9
-"""Newton's method ends after so many steps, or if a step, halved at most so often, lowers the risk by less."""
+"""Most steps of Newton's method, most halvings of a step, and the smallest fall of the risk that is worth a step."""
 NODES, PAIRS = 12, 48
 """Nodes of a normal distribution of one score; pairs of opposite nodes of one of several."""
 SMALLER, LIKELIER, ABOVE = 10**0.5, 2.0, 2.0
@@ -177,7 +177,7 @@ class PopulationRisk:
         return np.asarray(self.family.mean(self.population.level[None])[0])
 
     def _following(self, here: _RefitPoint) -> _RefitPoint | None:
-        """Return the point after a Newton step that lowers the risk; None if there is none."""
+        """Return the point after a Newton step that lowers the risk; None if no step does."""
         level, W = self._step(here)
         for k in range(HALVINGS):
             found = self.at(here.level - level / 2**k, here.W - W / 2**k)

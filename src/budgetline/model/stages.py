@@ -146,7 +146,7 @@ class StagedModel:
         return self.of_steps(self.steps_of(available))
 
     def steps_of(self, available: Collection[str]) -> Mask:
-        """Return which steps of the sequence these groups are, shape (stages,); warn about those that are none."""
+        """Return which steps of the sequence these groups are, shape (stages,); warn about groups outside it."""
         wanted = {str(name) for name in available}
         if left_out := sorted(wanted - set(self.sequence.groups)):
             warn(

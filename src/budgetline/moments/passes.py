@@ -151,7 +151,7 @@ def _sums(
 
 
 def not_empty(found: S | None, where: str = "the source") -> S:
-    """Return a sum over a source or a part of it, named by ``where``; raise an error if there is none."""
+    """Return a sum over a source or a part of it, named by ``where``; raise an error if it has no rows."""
     if found is None:
         raise ValueError(f"{where} holds no rows of positive weight")
     return found
@@ -215,7 +215,7 @@ class InFold(Generic[S]):
     held: bool
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Return the statistic of the rows, None if there are none."""
+        """Return the statistic of the rows; None without rows."""
         rows = np.flatnonzero((row_hashes(chunk) % np.uint64(self.n_folds) == self.fold) == self.held)
         try:
             return self.statistic(chunk.take(rows)) if rows.size else None

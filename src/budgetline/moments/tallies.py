@@ -39,7 +39,7 @@ ADVICE = "the data must not change while they are read"
 
 @dataclass(frozen=True)
 class Tallied(Generic[S]):
-    """What a pass saw, by the place that errors name, and its other sum (None if there is none)."""
+    """What a pass saw, by the place that errors name, and its other sum, or None."""
 
     seen: dict[str, Seen]
     value: S | None

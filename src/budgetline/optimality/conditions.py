@@ -1,4 +1,4 @@
-"""Which sets of groups are allowed: groups that must be in or out, and rivals, of which a set holds at most one."""
+"""Which sets of groups are allowed: groups that must be in or out, and rivals, one of which may be in."""
 
 from __future__ import annotations
 

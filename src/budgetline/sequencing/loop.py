@@ -58,7 +58,7 @@ class Limits:
     """When to stop: when no group that fits ``max_cost`` and ``max_groups`` gains ``min_gain · R(∅)`` or more.
 
     With ``min_gain`` > 0 a group that gains nothing is not bought, unless another group requires it. If it gains
-    something later, beside the groups bought since, it may still be bought.
+    something later, together with the groups bought since, it may still be bought.
     """
 
     max_cost: float | None = None

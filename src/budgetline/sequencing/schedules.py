@@ -80,7 +80,7 @@ class Doubling:
             raise TypeError(f"literal must be True or False, got {shown(self.literal)}")
 
     def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
-        """Return the affordable groups; if there are none, the cheapest (or nothing, if ``literal``)."""
+        """Return the affordable groups; if no group is affordable, the cheapest (or nothing, if ``literal``)."""
         limit = spent
         if spent == 0:
             limit = self.c_min if self.c_min is not None else float(costs.min()) if self.literal else 0.0

@@ -53,7 +53,7 @@ class GroupSequence(Tabular):
 
     @property
     def explained(self) -> Float:
-        """F/R(∅) after each stage: the explained fraction of the training risk (0 if there is none).
+        """F/R(∅) after each stage: the explained fraction of the training risk (0 if the risk is 0).
 
         The ridge penalty is subtracted. A curve of "explained" on the same rows leaves it out, and is higher by that.
         """
