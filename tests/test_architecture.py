@@ -6,6 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -280,6 +281,36 @@ def test_estimators_have_every_section(name, section):
 
 
 # -- size and hygiene ----------------------------------------------------------------------------------------
+
+
+def types_of(name):
+    """Yield the classes and type aliases of a module, without leading underscores."""
+    for node in tree_of(name).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name.lstrip("_")
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (t.id for t in targets if isinstance(t, ast.Name) and re.fullmatch(r"[A-Z][a-z]\w*", t.id))
+
+
+def test_no_type_and_no_module_has_the_name_of_another():
+    places = {}
+    for name in MODULES:
+        for kind in types_of(name):
+            places.setdefault(kind, []).append(name)
+    assert {kind: names for kind, names in places.items() if len(names) > 1} == {}
+    modules = Counter(name.rpartition(".")[2] for name in MODULES if MODULES[name].name != "__init__.py")
+    assert [name for name, times in modules.items() if times > 1] == []
+
+
+def test_only_fit_model_and_files_make_a_model():
+    calls = {
+        name
+        for name in MODULES
+        for node in ast.walk(tree_of(name))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "AnytimeModel"
+    }
+    assert calls == {"budgetline.fitting.fit_model", "budgetline.persistence.conversion"}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -19,7 +19,7 @@ SPECIAL = (
     "evaluation.oracle_curve",
     "evaluation.plateau",
     "evaluation.with_positive",
-    "objectives.ConvexLoss",
+    "glm.ConvexLoss",
     "optimality.NextGroups",
     "optimality.Plan",
     "runtime.EarlyExit",

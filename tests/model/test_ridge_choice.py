@@ -19,10 +19,11 @@ from budgetline.data.rows import Rows
 from budgetline.datasets import load_heart
 from budgetline.fitting import ridge_choice
 from budgetline.glm.families import Logistic, Poisson, Softmax, SquaredError
+from budgetline.glm.laplace import STRIDE, laplace, likeliest_alpha, walk
 from budgetline.glm.newton import GlmFit
 from budgetline.glm.rows_engine import RowsEngine, engine_of_rows
 from budgetline.glm.source_engine import SourceEngine
-from budgetline.leastsquares.ridge import GRID, STRIDE, Spectrum, laplace, likeliest_alpha, rotated, walk
+from budgetline.leastsquares.ridge import GRID, Spectrum, rotated
 from budgetline.moments.columns import standardised_columns
 from budgetline.moments.passes import Passes
 

@@ -45,7 +45,7 @@ from budgetline.messages import name_of, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence import save
 from budgetline.report import Report, make_report
-from budgetline.report.builders import how_chosen, model_record
+from budgetline.report.builders import groups_with_columns, how_chosen, model_record
 from budgetline.report.formatting import amount, count, number, share, with_error
 
 Estimator = BaseRegressor | BaseClassifier
@@ -260,8 +260,8 @@ def _print(model: AnytimeModel, output: Path, given: tuple[str, str | None], pri
         what = f"text whose values are all too rare to learn from: {some(rare, of=name_of)}"
         printer.warn(f"{what} (if these are numbers, write them like 1234.5)")
     chosen = f", {text}" if (text := how_chosen(model)) else ""
-    total = amount(float(sequence.costs.sum()))
-    printer.note(f"wrote {output}: {model.estimator}, {count(len(sequence), 'group')}, total cost {total}{chosen}")
+    total, groups = amount(float(sequence.costs.sum())), count(_bought(model, len(sequence)), "group")
+    printer.note(f"wrote {output}: {model.estimator}, {groups}, total cost {total}{chosen}")
     budget = amount(float(sequence.cumulative_costs[len(sequence) // 2])) if len(sequence) else "1"
     command, file, data = command_name(), quote(str(output)), quote(given[0])
     printer.note(f"next: {command} show {file}")
@@ -280,7 +280,14 @@ def _about_held_out(model: AnytimeModel) -> Iterator[str]:
     if most - last > max(WORSE, np.nan_to_num(error)):
         cost = amount(float(model.sequence.cumulative_costs[best - 1])) if best else "0"
         quality = f"{share(most)} explained (held out), {share(last)} with all groups"
-        yield f"predictions of new rows are best after {count(best, 'group')}: {quality}; predict with --budget {cost}"
+        groups = count(_bought(model, best), "group")
+        yield f"predictions of new rows are best after {groups}: {quality}; predict with --budget {cost}"
+
+
+def _bought(model: AnytimeModel, stage: int) -> int:
+    """Return how many groups are bought up to a stage, without pairs of columns."""
+    bought = groups_with_columns(model)
+    return sum(name in bought for name in model.sequence.groups[:stage])
 
 
 def demo(

@@ -46,6 +46,11 @@ def enough(content: Content) -> tuple[int, float] | None:
     return stage, float(gains[stage] / gains[-1])
 
 
+def bought_after(content: Content, stage: int) -> int:
+    """Return how many groups are bought up to a stage; a pair of columns comes for nothing, and is not counted."""
+    return sum(step.columns > 0 for step in content.sequence[:stage])
+
+
 def headline(content: Content) -> str:
     """Return the sentence to remember."""
     total, stages, found = f"{amount(content.total_cost)} {content.unit}", len(content.sequence), enough(content)
@@ -65,7 +70,8 @@ def headline(content: Content) -> str:
     bought = f"{100 * part:.0f} % of the {rows} improvement from"
     if part >= 0.995:
         bought = f"at least as much {rows} improvement as"
-    whole = f"all {stages} groups" if best == stages else f"the first {best} groups, then it gets worse"
+    n_best = bought_after(content, best)
+    whole = f"all {n_best} groups" if best == stages else f"the first {n_best} groups, then it gets worse"
     return f"{cost} buy {bought} {whole}."
 
 
@@ -77,7 +83,8 @@ def subline(content: Content) -> str:
         names = [stage.group for stage in content.sequence[: found[0]]]
         parts.append(f"{with_error(*content.expected[found[0]], style)} with {listed(names)}")
     if stages:
-        after = "its one group" if stages == 1 else f"all {stages} groups"
+        every = bought_after(content, stages)
+        after = "its one group" if every == 1 else f"all {every} groups"
         parts.append(f"{with_error(*content.expected[-1], style)} with {after}")
     return f"{content.rows_judged.capitalize()} {content.measure.label} is {', '.join(parts)}."
 
@@ -91,8 +98,9 @@ def warning(content: Content) -> str:
     cost = content.training_curve.costs[best]
     enough_money = amount(cost if float(amount(cost)) >= cost else cost * (1 + 1e-5))
     advice = f"Stop at a budget of {enough_money}, or fit again with max_cost={enough_money}" if best else "Buy none"
-    label, groups = content.measure.label, count(best, "group")
-    return f"More groups make it worse: held-out {label} is {first} with {groups} and {then} with all {last}. {advice}."
+    label, (few, every) = content.measure.label, (bought_after(content, k) for k in (best, last))
+    values = f"held-out {label} is {first} with {count(few, 'group')} and {then} with all {every}"
+    return f"More groups make it worse: {values}. {advice}."
 
 
 def optimality(found: CertifiedOrder) -> str:
