@@ -19,7 +19,7 @@ CHUNK_BYTES = 1 << 28
 LEAST_ROWS = 256
 """Chunks are not made smaller than this when memory runs out."""
 Index = slice | Positions | list[int]
-Result = TypeVar("Result")
+ChunkResult = TypeVar("ChunkResult")
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +128,9 @@ class DeviceTable:
         self._over_chunks(work, take, at_once)
         return found[0]
 
-    def mapped(self, work: Callable[[slice], Result], *, at_once: bool = False) -> list[Result]:
+    def mapped(self, work: Callable[[slice], ChunkResult], *, at_once: bool = False) -> list[ChunkResult]:
         """Return the results of ``work`` for chunks of rows, in order; as above."""
-        parts: list[Result] = []
+        parts: list[ChunkResult] = []
         self._over_chunks(work, parts.append, at_once)
         return parts
 
@@ -140,7 +140,9 @@ class DeviceTable:
         joined: Float = parts[0] if len(parts) == 1 else self.device.xp.concat(parts, axis=0)
         return joined
 
-    def _over_chunks(self, work: Callable[[slice], Result], take: Callable[[Result], None], at_once: bool) -> None:
+    def _over_chunks(
+        self, work: Callable[[slice], ChunkResult], take: Callable[[ChunkResult], None], at_once: bool
+    ) -> None:
         """Call ``take`` with the work on chunks of rows; they are made smaller if memory runs out."""
         n, start = self.shape[0], 0
         size = n if at_once and self.plain else self.chunk_rows
@@ -155,7 +157,7 @@ class DeviceTable:
             else:
                 size = min(tried // 2, self.chunk_rows)
 
-    def _attempt(self, work: Callable[[slice], Result], rows: slice) -> Result | None:
+    def _attempt(self, work: Callable[[slice], ChunkResult], rows: slice) -> ChunkResult | None:
         """Return the work on some rows, None if there is not enough memory for it."""
         try:
             return work(rows)

@@ -6,7 +6,7 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from budgetline import AnytimeClassifierCV, AnytimeRegressorCV, Encoding, cross_val_budget_curve, load, save
-from budgetline.fitting import search
+from budgetline.fitting import fold_search
 
 ALPHAS = (1e-3, 1e-2)
 
@@ -63,7 +63,7 @@ def test_what_was_chosen_is_learned_again_without_a_search(tmp_path):
 
 def test_many_rows_are_sampled_in_the_same_folds(monkeypatch):
     X, score = table(4, n=600)
-    monkeypatch.setattr(search, "PAIR_ROWS", 300)
+    monkeypatch.setattr(fold_search, "PAIR_ROWS", 300)
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     model = AnytimeClassifierCV(encoding="spline", alphas=ALPHAS, interactions=(0, 3), cv=folds).fit(X, score > 0)
     assert (0, 1) in {pair.columns for pair in model.model_.encoding.pairs}

@@ -10,6 +10,9 @@ from budgetline.explore.group_edits import changed_by, read_edit
 from budgetline.explore.session import opening_state
 from budgetline.explore.worker import Worker
 
+PATIENCE = 240
+"""Seconds after which a test that waits has failed."""
+
 
 def settle(board, revision):
     """Wait for all results of a revision, and return them."""
@@ -32,13 +35,13 @@ def test_an_order_that_was_shown_and_cancelled_does_not_stay(data, monkeypatch):
     )
     shown, cancelled, learn = Event(), Event(), module.learn
 
-    def stopped(prepared, state, check, tell, show):
+    def stopped(sample, state, before, check, tell, show):
         def show_and_wait(model):
             show(model)
             shown.set()
-            cancelled.wait()
+            cancelled.wait(PATIENCE)
 
-        return learn(prepared, state, check, tell, show_and_wait if state == dearer else show)
+        return learn(sample, state, before, check, tell, show_and_wait if state == dearer else show)
 
     monkeypatch.setattr(module, "learn", stopped)
     board = Board()
@@ -47,7 +50,7 @@ def test_an_order_that_was_shown_and_cancelled_does_not_stay(data, monkeypatch):
         worker.work_on(first, 0)
         before = settle(board, 0)["order"]["steps"]
         worker.work_on(dearer, 1)
-        shown.wait()
+        assert shown.wait(PATIENCE)
         worker.work_on(first, 2)
         cancelled.set()
         after = settle(board, 2)["order"]

@@ -21,7 +21,7 @@ from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.classifier import AnytimeClassifier, BaseClassifier
 from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
 from budgetline.files import PathName
-from budgetline.fitting.recipe import Recipe, Search
+from budgetline.fitting.recipe import FoldSearch, Recipe
 from budgetline.fitting.training import number_of_folds
 from budgetline.inputs import floats_of
 from budgetline.messages import shown
@@ -59,7 +59,7 @@ class HasSearch(AnytimeEstimator):
         if numbers is not None and max(numbers) > 0 and self.encoding is None:
             raise ValueError("interactions are of raw columns: set encoding, such as encoding='spline'")
         tried = checked_values("alphas", self.alphas), checked_values("corrections", self.corrections)
-        return replace(recipe, search=Search(*tried, numbers, self.cv, self.one_standard_error))
+        return replace(recipe, search=FoldSearch(*tried, numbers, self.cv, self.one_standard_error))
 
     def _seeks_pairs(self, settings: Encoding) -> bool:
         return super()._seeks_pairs(settings) if self.interactions is None else max(self._numbers_of_pairs()) > 0

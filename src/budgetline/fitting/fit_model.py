@@ -5,7 +5,7 @@
 2. **Moments.** Squared error needs only means and products of columns, so a source is read once for them, and rows are
    added to those of earlier calls of ``partial_fit`` (``Training.gathered``).
 3. **Choices.** If the recipe has a search, alpha, the correction and the number of pairs are those that are best on
-   held-out rows, over all budgets (:mod:`search`).
+   held-out rows, over all budgets (:mod:`fold_search`).
 4. **Fit** (``Training.fit``). Where they are not chosen yet, the ridge constant (:mod:`ridge_choice`) and what noise
    explains of every group (:mod:`penalties`) come from the model of all groups. Then the greedy loop finds the order,
    and every prefix of it gets its coefficients, with what is needed to predict from other subsets of groups.
@@ -18,11 +18,11 @@ from a file.
 from __future__ import annotations
 
 from budgetline.fitting.agreement import warn_if_rounded, warn_of_lost_columns
+from budgetline.fitting.fold_search import choose_on_folds
 from budgetline.fitting.interactions import add_pairs
 from budgetline.fitting.linear import warn_from_moments
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.ridge_choice import warn_if_overfitted
-from budgetline.fitting.search import choose_on_folds
 from budgetline.fitting.training import Fitted, Training
 from budgetline.groups import Layout
 from budgetline.model.anytime import AnytimeModel

@@ -19,7 +19,7 @@ from budgetline.sequencing.schedules import Schedule, as_schedule
 
 
 @dataclass(frozen=True)
-class Search:
+class FoldSearch:
     """What a search on folds tries: ridge constants, corrections and numbers of pairs of columns.
 
     ``interactions`` None: no pairs are tried, as many are added as the recipe says. ``cv`` is a number of folds, a
@@ -64,7 +64,7 @@ class Recipe:
         once it is known; scores are ``unit`` times twice a gain.
     start : names of groups
         Groups that come first.
-    search : Search or None
+    search : FoldSearch or None
         Choose alpha, correction and pairs on folds.
     """
 
@@ -85,7 +85,7 @@ class Recipe:
     penalties: Float | None = None
     unit: float = 1.0
     start: object = ()
-    search: Search | None = None
+    search: FoldSearch | None = None
 
     def __post_init__(self) -> None:
         as_schedule(self.schedule, self.names, self.prices)  # raise errors before any data are read

@@ -57,7 +57,7 @@ MAX_STEPS = 200
 ROUNDING = 50 * float(np.finfo(np.float64).eps)
 """Two risks of about 1 may differ by this much because of rounding."""
 
-Pair = tuple[Float, Float]
+StepPair = tuple[Float, Float]
 """A step and the change of the gradient along it."""
 
 
@@ -72,7 +72,7 @@ class GlmFit:
     theta: Float
     alpha: float
     point: Point
-    metric: Metric | None = None
+    metric: StepMetric | None = None
 
     @cached_property
     def risk(self) -> float:
@@ -189,7 +189,7 @@ class ScoreInverses:
         """Begin again."""
 
 
-Metric = HessianFactor | ScoreInverses
+StepMetric = HessianFactor | ScoreInverses
 
 
 def minimise(
@@ -208,8 +208,8 @@ def minimise(
     fit = start.widened(columns)
     cheap = engine.eager or fit.theta.size <= CHEAP
     known = None if cheap or _many_scores(fit) else start.metric
-    metric: Metric | None = None if known is None else known.grown(fit)
-    pairs: list[Pair] = []
+    metric: StepMetric | None = None if known is None else known.grown(fit)
+    pairs: list[StepPair] = []
     within, previous, before, served, new = WITHIN, np.inf, 0.0, 0, False
     for _ in range(MAX_STEPS):
         size = fit.largest
@@ -243,7 +243,7 @@ def minimise(
     return replace(fit, metric=metric)
 
 
-def _metric(engine: Engine, fit: GlmFit, within: float) -> Metric:
+def _metric(engine: Engine, fit: GlmFit, within: float) -> StepMetric:
     """Return the metric of the Hessian at a fit, or of one that is nearly the same."""
     if _many_scores(fit) and not engine.eager:
         return ScoreInverses(fit)
@@ -255,7 +255,7 @@ def _many_scores(fit: GlmFit) -> bool:
     return fit.theta.shape[1] > 1 and fit.theta.size > DIRECT_SIZE
 
 
-def _worn(metric: Metric, ratio: float, excess: float, served: int) -> bool:
+def _worn(metric: StepMetric, ratio: float, excess: float, served: int) -> bool:
     """Return whether to replace a metric: too many more steps are expected with it.
 
     The last step has brought the gradient down to ``ratio``; it has to come down by ``excess``. Nearly separable
@@ -267,7 +267,7 @@ def _worn(metric: Metric, ratio: float, excess: float, served: int) -> bool:
     return bool(steps > PATIENCE) and (2 * served >= PATIENCE or ratio > 0.8)
 
 
-def _solved(metric: Metric, pairs: list[Pair], fit: GlmFit, part: float) -> Float:
+def _solved(metric: StepMetric, pairs: list[StepPair], fit: GlmFit, part: float) -> Float:
     """Return about H⁻¹ gradient: that of the metric, corrected by BFGS updates (the two-loop recursion)."""
     q, lengths = fit.gradient.copy(), []
     for s, y in reversed(pairs):
@@ -304,7 +304,7 @@ def _falls(fit: GlmFit, new: GlmFit, least: float) -> bool:
     return new.risk <= fit.risk - least + ROUNDING * (1 + abs(fit.risk))
 
 
-def _polished(engine: Engine, fit: GlmFit, metric: Metric | None, pairs: list[Pair], tol: float) -> GlmFit:
+def _polished(engine: Engine, fit: GlmFit, metric: StepMetric | None, pairs: list[StepPair], tol: float) -> GlmFit:
     """Take up to four last steps, until one would be below ``CLOSE``; without a metric, one is computed and used once.
 
     Steps that are not small are not taken: their optimum is far away, as with separable classes and λ = 0. Conjugate

@@ -67,7 +67,7 @@ class Refit:
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _RefitPoint:
     """A model in the basis, its risk, and means and curvatures of every cell."""
 
     level: Float
@@ -117,13 +117,13 @@ class PopulationRisk:
             risk, here, value = smaller, found, likelier
         return self._refit(here)
 
-    def _null(self) -> _Point:
+    def _null(self) -> _RefitPoint:
         return self.at(self.population.level, np.zeros_like(self.b))
 
-    def _refit(self, point: _Point) -> Refit:
+    def _refit(self, point: _RefitPoint) -> Refit:
         return Refit(point.level, self.V @ point.W, self._null().risk - point.risk)
 
-    def _minimum(self, here: _Point) -> _Point:
+    def _minimum(self, here: _RefitPoint) -> _RefitPoint:
         """Return the point of least risk, from a start."""
         for _ in range(STEPS if self.d.size else 0):
             following = self._following(here)
@@ -134,11 +134,11 @@ class PopulationRisk:
                 break
         return here
 
-    def _perfect(self, point: _Point) -> bool:
+    def _perfect(self, point: _RefitPoint) -> bool:
         """Return whether a model of classes would lose less than perfect predictions: no rows allow that."""
         return self.family.loss == "log_loss" and point.risk <= 0
 
-    def _criterion(self, point: _Point) -> float:
+    def _criterion(self, point: _RefitPoint) -> float:
         """Return minus twice the logarithm of how likely the ridge is, at its model of classes, but for a constant."""
         if self._perfect(point):
             return np.inf
@@ -146,7 +146,7 @@ class PopulationRisk:
         volume = self._metric(cells, A).log_det() - self.b.size * np.log(self.ridge)
         return float(2 * self.population.n_rows * point.risk + volume)
 
-    def at(self, level: Float, W: Float) -> _Point:
+    def at(self, level: Float, W: Float) -> _RefitPoint:
         """Return the point of levels (Q,) and coefficients (p, Q); its risk is infinite outside the domain of φ."""
         share, Q = self.population.share, level.size
         centre = self.mean @ W
@@ -156,7 +156,7 @@ class PopulationRisk:
         with np.errstate(all="ignore"):
             phi = self.family.value(eta.reshape(-1, Q)).reshape(eta.shape[:2]) @ weight
             risk = float(share @ phi - self._target @ level - np.vdot(W, self.b) + self.ridge / 2 * np.vdot(W, W))
-        return _Point(level, W, risk if np.isfinite(risk) else np.inf, eta)
+        return _RefitPoint(level, W, risk if np.isfinite(risk) else np.inf, eta)
 
     def expansion(self, level: Float, coef: Float) -> Expansion:
         """Return the quadratic model of the risk around a model (T, Q) of all columns."""
@@ -176,7 +176,7 @@ class PopulationRisk:
     def _target(self) -> Float:
         return np.asarray(self.family.mean(self.population.level[None])[0])
 
-    def _following(self, here: _Point) -> _Point | None:
+    def _following(self, here: _RefitPoint) -> _RefitPoint | None:
         """Return the point after a Newton step that lowers the risk; None if there is none."""
         level, W = self._step(here)
         for k in range(HALVINGS):
@@ -185,7 +185,7 @@ class PopulationRisk:
                 return found
         return None
 
-    def _derivatives(self, point: _Point) -> tuple[Float, Float, Float, Float]:
+    def _derivatives(self, point: _RefitPoint) -> tuple[Float, Float, Float, Float]:
         """Return the gradient (Q,) and (p, Q), and the curvatures A_j (M, Q, Q) and A."""
         share, m, W, shape = self.population.share, self.mean, point.W, point.eta.shape
         flat, weight = point.eta.reshape(-1, shape[2]), normal_nodes(shape[2])[1]
@@ -196,7 +196,7 @@ class PopulationRisk:
         slope = m.T @ (share[:, None] * mean) + SW @ A - self.b + self.ridge * W
         return share @ mean - self._target, slope, cells, A
 
-    def _step(self, point: _Point) -> tuple[Float, Float]:
+    def _step(self, point: _RefitPoint) -> tuple[Float, Float]:
         """Return the Newton step of levels and coefficients."""
         gc, gW, cells, A = self._derivatives(point)
         metric = self._metric(cells, A)
@@ -205,7 +205,7 @@ class PopulationRisk:
         level = np.linalg.solve(metric.of_level(by_level), gc - np.einsum("pqr,pq->r", metric.cross, W))
         return level, W - by_level @ level
 
-    def _metric(self, cells: Float, A: Float) -> _Metric:
+    def _metric(self, cells: Float, A: Float) -> _RefitMetric:
         """Return the metric of a step, from the curvatures A_j (M, Q, Q) and A."""
         share, m, Q = self.population.share, self.mean, len(A)
         unit = np.eye(Q) * (1e-12 * np.trace(A) / Q + 1e-300)
@@ -213,11 +213,11 @@ class PopulationRisk:
         K = share[:, None, None] * (cells - A)
         G = np.einsum("ip,pqr,jp->iqjr", m, inverse, m, optimize=True)
         whole = np.einsum("iqs,isjr->iqjr", K, G).reshape(len(m) * Q, -1) + np.eye(len(m) * Q)
-        return _Metric(m, A + unit, inverse, K, whole, np.einsum("j,jp,jqr->pqr", share, m, cells))
+        return _RefitMetric(m, A + unit, inverse, K, whole, np.einsum("j,jp,jqr->pqr", share, m, cells))
 
 
 @dataclass(frozen=True, eq=False)
-class _Metric:
+class _RefitMetric:
     """The metric of a step: diagonal blocks, with inverses (p, Q, Q), and M terms m_j m_j' ⊗ K_j of rank Q.
 
     ``whole`` (MQ, MQ) is the matrix of Woodbury's identity, ``level`` (Q, Q) the block of the levels and ``cross``

@@ -14,14 +14,14 @@ from scipy import sparse
 from budgetline.arrays import Float, Positions, Table
 from budgetline.data.sources import Chunk
 from budgetline.device_tables import DeviceTable
-from budgetline.moments.tallies import Hashes, device_hashes, mixed, table_hashes
+from budgetline.moments.tallies import RowHashes, device_hashes, mixed, table_hashes
 
 
 @dataclass(frozen=True)
 class RowSample:
     """At most ``most`` rows: their keys (m,), ascending, values (m, T) and weights (m,)."""
 
-    key: Hashes
+    key: RowHashes
     values: Float
     weight: Float
     most: int
@@ -50,7 +50,7 @@ def sample_of(X: Table, weight: Float, columns: Positions, most: int) -> RowSamp
     return RowSample(key[first], np.asarray(values, dtype=np.float64), weight[there][order[first]], most)
 
 
-def _keys(hashes: Hashes) -> tuple[Hashes, Positions]:
+def _keys(hashes: RowHashes) -> tuple[RowHashes, Positions]:
     """Return keys of rows, and which rows they are of; copies of a row have keys of their own."""
     ascending = np.sort(hashes)
     if np.all(ascending[1:] > ascending[:-1]):  # usual, and much faster than sorting the rows

@@ -22,7 +22,7 @@ from budgetline.device_tables import DeviceTable
 from budgetline.devices import on_host
 from budgetline.moments.sums import S, Statistic, add_up
 
-Hashes = NDArray[np.uint64]
+RowHashes = NDArray[np.uint64]
 MODULUS = 1 << 64
 
 
@@ -102,17 +102,17 @@ def _seen(chunk: Chunk) -> Seen:
     return Seen(chunk.n_rows, _total(targets), table)
 
 
-def row_hashes(chunk: Chunk) -> Hashes:
+def row_hashes(chunk: Chunk) -> RowHashes:
     """Return a hash of every row of a chunk: its features, targets and weight."""
     return mixed(_target_hashes(chunk) + table_hashes(chunk.X))
 
 
-def _target_hashes(chunk: Chunk) -> Hashes:
+def _target_hashes(chunk: Chunk) -> RowHashes:
     targets = table_hashes(chunk.y.reshape(chunk.n_rows, -1))
     return targets if chunk.weight is None else mixed(targets + chunk.weight.view(np.uint64))
 
 
-def table_hashes(table: Table) -> Hashes:
+def table_hashes(table: Table) -> RowHashes:
     """Return a hash of every row of an array or sparse matrix of numbers, or of labels."""
     factors = mixed(np.arange(1, table.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
     if sparse.issparse(table):
@@ -126,7 +126,7 @@ def table_hashes(table: Table) -> Hashes:
     return mixed(np.einsum("nd,d->n", numbers, factors))
 
 
-def device_hashes(table: DeviceTable) -> Hashes:
+def device_hashes(table: DeviceTable) -> RowHashes:
     """Return the hash of every row of a table on a device, where the numbers are added up; the same as on the host."""
     device, D = table.device, table.shape[1]
     factors = mixed(np.arange(1, D + 1, dtype=np.uint64)) | np.uint64(1)
@@ -141,7 +141,7 @@ def device_hashes(table: DeviceTable) -> Hashes:
     return mixed(on_host(table.joined(of)).view(np.uint64))
 
 
-def _bits(numbers: Array) -> Hashes:
+def _bits(numbers: Array) -> RowHashes:
     """Return the bits of numbers as doubles, of either order without a copy."""
     numbers = np.asarray(numbers, dtype=np.float64)
     if numbers.flags.f_contiguous:
@@ -149,18 +149,18 @@ def _bits(numbers: Array) -> Hashes:
     return np.ascontiguousarray(numbers).view(np.uint64)
 
 
-def _label_hashes(labels: Array) -> Hashes:
+def _label_hashes(labels: Array) -> RowHashes:
     flat = labels.ravel().tolist()
     known = {label: int.from_bytes(sha256(repr(label).encode()).digest()[:8], "little") for label in set(flat)}
     return np.fromiter(map(known.__getitem__, flat), dtype=np.uint64, count=len(flat)).reshape(labels.shape)
 
 
-def mixed(values: Hashes) -> Hashes:
+def mixed(values: RowHashes) -> RowHashes:
     """Return hashes in which every bit depends on every bit of the values (multiply, shift, multiply, shift)."""
     values = values * np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     return values ^ (values >> np.uint64(32))
 
 
-def _total(hashes: Hashes) -> int:
+def _total(hashes: RowHashes) -> int:
     return int(hashes.sum(dtype=np.uint64))

@@ -18,7 +18,7 @@ from budgetline.arrays import Float
 from budgetline.evaluation.curve import BudgetCurve, explained_share, timeliness
 from budgetline.evaluation.splits import splits_of
 from budgetline.fitting.interactions import with_pairs
-from budgetline.fitting.recipe import Recipe, Search
+from budgetline.fitting.recipe import FoldSearch, Recipe
 from budgetline.fitting.training import Fold, RowsTraining, Training
 from budgetline.model.targets import codes_of
 from budgetline.moments.fold_moments import Split
@@ -39,7 +39,9 @@ class Judged(NamedTuple):
     curve: BudgetCurve
 
 
-def choose_on_folds(training: Training, recipe: Recipe, search: Search) -> tuple[Training, Recipe, dict[str, object]]:
+def choose_on_folds(
+    training: Training, recipe: Recipe, search: FoldSearch
+) -> tuple[Training, Recipe, dict[str, object]]:
     """Return data and recipe with the settings that are best on held-out rows, and the scores of all."""
     alphas, corrections = search.alphas, search.corrections
     recipe = replace(recipe, correction=float(corrections[0]), search=None)
@@ -66,7 +68,7 @@ def choose_on_folds(training: Training, recipe: Recipe, search: Search) -> tuple
     return paired, recipe, learned
 
 
-def _splits(training: Training, search: Search) -> list[Split]:
+def _splits(training: Training, search: FoldSearch) -> list[Split]:
     """Return folds that keep the rows of a group together."""
     assert isinstance(training, RowsTraining)
     classes = training.classes is not None
