@@ -1,4 +1,4 @@
-"""Every example runs: doctests of all modules, and the Python blocks of README.md and docs/*.md."""
+"""Every example runs: doctests of all modules, and the Python blocks of README.md, docs/*.md and docs/developers."""
 
 import contextlib
 import doctest
@@ -18,7 +18,8 @@ MODULES = sorted(
     ".".join(("budgetline", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
     for path in SOURCE.rglob("*.py")
 )
-PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if path.exists()]
+FOLDERS = (ROOT / "docs", ROOT / "docs" / "developers")
+PAGES = [ROOT / "README.md", *(path for folder in FOLDERS for path in sorted(folder.glob("*.md")))]
 FENCE = re.compile(r"^```(?P<tag>[^\n`]*)\n(?P<code>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 

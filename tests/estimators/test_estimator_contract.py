@@ -4,7 +4,8 @@
 third parties (the upper list below) are called here one by one, and so are those that matter most to us, so that a
 scikit-learn that stops yielding one of them does not quietly take it away. One is left out on purpose:
 ``check_dataframe_column_names_consistency`` demands an error for columns in another order. Predictions find columns of
-frames by their names, because the columns of groups that were not bought may be missing (docs/design.md).
+frames by their names, because the columns of groups that were not bought may be missing
+(docs/developers/architecture.md).
 """
 
 import io

@@ -189,7 +189,7 @@ def test_columns_that_hardly_vary_are_taken_for_what_the_certificate_took_them_f
 
 
 def test_thresholds_that_are_stated_twice_agree():
-    """The verifier shares no code with what it checks, so it states them again; docs/design.md does, too."""
+    """The verifier shares no code with what it checks, so it states them; so does docs/developers/mathematics.md."""
     assert verifier.SLACK == SLACK
     assert verifier.ROUNDINGS == ROUNDINGS
     assert verifier.MOST_ROUNDING == MOST_ROUNDING

@@ -48,7 +48,7 @@ class GroupLassoPath(AnytimeRegressor):
     at the same λ, the one that was closest to entering at the previous λ comes first (the gradient with the highest
     norm per cost). Groups that never enter come last, by the same measure at the end of the path; of wide data they are
     left out, unless ``max_groups`` asks for them. Free groups are not penalised and come first, by their gains on their
-    own. See ``docs/design.md`` for the mathematics.
+    own. See ``docs/developers/mathematics.md`` for the mathematics.
 
     In the penalty, a shared cost is divided evenly among its groups, and the cost of a required group is shared by that
     group and those that require it. If a group enters the path before one that it requires, the required group is moved

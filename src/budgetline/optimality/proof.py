@@ -44,7 +44,7 @@ class Claims:
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """The blocks, duals and leaves that prove the bounds; see ``docs/design.md``."""
+    """The blocks, duals and leaves that prove the bounds; see ``docs/developers/mathematics.md``."""
 
     blocks: tuple[Float, ...]
     """J arrays (s, s): Δ_g, with C − blockdiag(Δ_g) ⪰ 0. Empty: the only bound is F of all groups."""
