@@ -9,7 +9,7 @@ ADELIE := .venv-adelie
 # Many tests start processes: they find the modules compiled, even where the environment asks Python to keep nothing.
 PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 KERNELS := Prescott Nehalem Sandybridge Haswell Zen SkylakeX
-NUMERIC := $(addprefix tests/,baselines data datasets estimators evaluation experiments model objectives optimality sequencing shared_costs theory \
+NUMERIC := $(addprefix tests/,baselines data datasets estimators evaluation experiments glm leastsquares model moments optimality sequencing shared_costs theory \
 	runtime/test_early_exit.py test_inputs.py test_properties.py test_regressions.py)
 
 .PHONY: demo test test-all test-kernels test-minimum test-spark test-gpu browser lint types docs bench peers fuzz clean

@@ -238,7 +238,8 @@ def test_what_a_model_says_of_it(tmp_path):
     loaded = budgetline.load(tmp_path / "model")
     assert (loaded.alpha, loaded.alpha_, loaded.model_.alpha) == ("auto", model.alpha_, model.alpha_)
     report = make_report(model, heart.data, heart.target)
-    assert {s.name: s.value for s in report.settings}["alpha_ (chosen)"] == f"{model.alpha_:g}"
+    chosen = {setting.name: setting.value for setting in report.settings}["what was chosen"]
+    assert chosen == f"alpha {model.alpha_:g} was chosen from the data"
     model.set_params(alpha=0.1).fit(heart.data, heart.target)
     assert not hasattr(model, "alpha_")
 
