@@ -21,6 +21,8 @@ from budgetline import (
     GroupLassoPath,
 )
 from budgetline.glm import ConvexLoss
+from budgetline.glm.families import Poisson
+from budgetline.persistence import onnx_graph
 
 GROUPS = FeatureGroups({"a": [4, 0], "b": [1], "c": [2, 5], "d": [6]}, [0.2, 0.1, 3.5, 0.0], remainder="drop")
 NAMES = list("pqrstuvw")
@@ -202,3 +204,12 @@ def test_without_onnx_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"pip install 'budgetline\[onnx\]'"):
         budgetline.to_onnx(model_of("regressor"))
+
+
+def test_a_loss_without_a_node_for_its_mean_is_refused(monkeypatch):
+    """A new loss must not be exported as its bare scores."""
+    monkeypatch.delitem(onnx_graph.MEANS, Poisson)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = AnytimeRegressor(loss="poisson").fit(X, np.floor(np.exp(X[:, 0])))
+    with pytest.raises(TypeError, match="loss 'poisson' cannot be exported"):
+        budgetline.to_onnx(model)

@@ -9,12 +9,15 @@ import numpy as np
 from budgetline.arrays import Array, Positions
 from budgetline.budgets import SLACK
 from budgetline.files import PathName, write_atomically
-from budgetline.glm.families import ConvexLoss, Poisson
+from budgetline.glm.families import ConvexLoss, Family, Poisson, SquaredError
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence.model_file import check_model
 from budgetline.persistence.onnx_builder import Graph, Proto
 from budgetline.persistence.onnx_encoding import KINDS, add_design, inputs_of
+
+MEANS: dict[type[Family], str] = {SquaredError: "", Poisson: "Exp"}
+"""The ONNX node from scores to predictions, by loss; empty: scores are predictions."""
 
 
 def to_onnx(model: object, path: PathName | None = None) -> Proto:
@@ -55,6 +58,10 @@ def to_onnx(model: object, path: PathName | None = None) -> Proto:
     fitted = check_model(model, "to_onnx")
     if isinstance(fitted.family, ConvexLoss):
         raise TypeError("loss is a ConvexLoss: its functions cannot be exported, and predictions need them")
+    if fitted.classes is None and type(fitted.family) not in MEANS:
+        raise TypeError(
+            f"loss {shown(fitted.family.loss)} cannot be exported: onnx_graph.MEANS has no node for its mean"
+        )
     try:
         onnx = import_module("onnx")
     except ImportError as error:
@@ -64,8 +71,8 @@ def to_onnx(model: object, path: PathName | None = None) -> Proto:
     if fitted.classes is not None:
         _add_classes(graph, fitted, scores, _labels(fitted.classes))
     else:
-        mean = graph.node("Exp", scores) if isinstance(fitted.family, Poisson) else scores
-        _add_shaped(graph, fitted, mean, "prediction")
+        node = MEANS[type(fitted.family)]
+        _add_shaped(graph, fitted, graph.node(node, scores) if node else scores, "prediction")
     found = graph.model(_metadata(fitted))
     if path is not None:
         write_atomically(path, found.SerializeToString())
