@@ -876,6 +876,31 @@ def test_reports_say_what_is_predicted_and_when_to_stop(run):
     assert budgetline.Report.from_json(Path("r.json").read_text()).title == "Homes"
 
 
+def test_groups_that_make_predictions_of_new_rows_worse_are_not_bought(run):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((60, 30)), columns=[f"x{k}" for k in range(30)])
+    table["price"] = table["x0"] + 0.5 * rng.standard_normal(60)
+    table.to_csv("homes.csv", index=False)
+    for encoding in ("none", "spline"):
+        fit = ("fit", "homes.csv", "-t", "price", "--encoding", encoding, "--alpha", "1e-6", "-o", "m")
+        assert "predictions of new rows are best after" in run(*fit, "--all-groups").err
+        bought = len(budgetline.load("m").sequence_)
+        assert "predictions of new rows are best after" not in run(*fit).err
+        assert 1 <= len(budgetline.load("m").sequence_) < bought / 2
+
+
+def test_spaces_around_labels_make_no_other_class(run):
+    path, given, *_ = write(heart(), "csv")
+    table = pd.read_csv(path)
+    target = given[given.index("-t") + 1] if "-t" in given else "ill"
+    table[target] = [
+        f" {label}" if k % 2 else f"{label} " for k, label in enumerate(table[target].map({0: "no", 1: "yes"}))
+    ]
+    table.to_csv("padded.csv", index=False)
+    run("fit", "padded.csv", "-t", target, "--no-cv", "--alpha", "0.01", "-o", "m")
+    assert budgetline.load("m").classes_.tolist() == ["no", "yes"]
+
+
 def test_explained_is_labelled_and_means_the_same_everywhere(run):
     """The table of fit said 27.2 % where curve, on the same rows, said 28.4 %: fit subtracted the ridge penalty."""
     path, given, *_ = write(heart(), "csv")
