@@ -64,8 +64,8 @@ class HasSearch(AnytimeEstimator):
         if numbers is not None and max(numbers) > 0 and self.encoding is None:
             raise ValueError("interactions are of raw columns: set encoding, such as encoding='spline'")
         tried = checked_values("alphas", self.alphas), checked_values("corrections", self.corrections)
-        how = (self.cv, self.one_standard_error, self.stop_at_best, self.search_rows)
-        return replace(recipe, search=Search(*tried, numbers, *how))
+        search = Search(*tried, numbers, self.cv, self.one_standard_error, self.stop_at_best, self.search_rows)
+        return replace(recipe, search=search)
 
     def _seeks_pairs(self, settings: Encoding) -> bool:
         return super()._seeks_pairs(settings) if self.interactions is None else max(self._numbers_of_pairs()) > 0
