@@ -192,7 +192,7 @@ SHEET = [
 ]
 CELLS = {
     "a": [1.0, None, 3.0],
-    "t": ["x", " y", None],
+    "t": ["x", "y", None],
     "day": [DAY, DAY, None],
     "both": [datetime.datetime(2020, 1, 2), datetime.datetime(2020, 1, 2, 12), None],
     "flag": [True, False, None],
@@ -229,6 +229,12 @@ def sheet(path, sheets, rows):
 
 def test_cells_become_columns(tmp_path, sheets):
     assert excel_table(sheet(tmp_path / "a.xlsx", sheets, SHEET)).to_pydict() == CELLS
+
+
+def test_cells_of_text_are_trimmed(tmp_path, sheets):
+    rows = [["a", "y"], [1.0, " yes"], [2.0, "yes "], [" ", "no"]]
+    found = excel_table(sheet(tmp_path / "a.xlsx", sheets, rows)).to_pydict()
+    assert found == {"a": [1.0, 2.0, None], "y": ["yes", "yes", "no"]}
 
 
 BAD_SHEETS = {

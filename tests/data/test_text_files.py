@@ -488,3 +488,14 @@ def test_a_summary_of_parquet(tmp_path):
         ("category", 1, 1),
         ("other", 0, 1),
     ]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_labels_are_trimmed(tmp_path, raw):
+    """ " yes" and "yes" were two classes."""
+    path = tmp_path / "a.csv"
+    path.write_text("x,who,y\n1,p ,yes\n2, p, yes\n3,q,no \n", encoding="utf-8")
+    source = open_source(path, "y", qid="who", features=["x"])
+    [chunk] = [c for part in (source.raw() if raw else source).partitions for c in part.chunks(None)]
+    assert chunk.y.tolist() == ["yes", "yes", "no"]
+    assert chunk.qid.tolist() == ["p", "p", "q"]

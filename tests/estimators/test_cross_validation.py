@@ -153,3 +153,45 @@ def test_ill_conditioned_folds_are_fitted_and_judged_on_rows():
         model = AnytimeRegressor([[0, 1], [2], [3]], alpha=0.0).fit(X[train], y[train])
         worth = timeliness(budget_curve(model, X[test], y[test]))
         assert search.cv_scores_[0, k] == pytest.approx(worth, abs=1e-9)
+
+
+def noise(seed, n=100, D=40):
+    """Return a table of which only column 0 tells something."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, D))
+    return X, 2 * X[:, 0] + rng.standard_normal(n)
+
+
+def test_a_sequence_ends_where_held_out_quality_falls():
+    """On 200 x 400 columns of which two tell something, 23 were bought, and quality fell from 39 % to 22 %."""
+    X, y = noise(0)
+    every = AnytimeRegressorCV().fit(X, y)
+    ended = AnytimeRegressorCV(stop_at_best=True).fit(X, y)
+    np.testing.assert_array_equal(ended.held_out_, every.held_out_)
+    costs, values, _ = every.held_out_[1:].T
+    assert len(every.sequence_) == 40
+    assert ended.sequence_.costs.sum() == costs[np.argmax(values)] < 10
+    assert ended.sequence_.groups == every.sequence_.groups[: len(ended.sequence_)]
+    again = ended.chosen().fit(X, y)
+    assert again.sequence_.groups == ended.sequence_.groups
+
+
+def test_a_sequence_does_not_end_without_a_fall_or_before_its_start():
+    X, y, groups, costs = problem(n=2000)
+    assert len(AnytimeRegressorCV(groups, costs, stop_at_best=True).fit(X, y).sequence_) == len(groups)
+    X, y = noise(0)
+    start = [f"{k}" for k in range(20, 30)]
+    first = AnytimeRegressorCV({f"{k}": [k] for k in range(40)}, start=start, stop_at_best=True).fit(X, y)
+    assert set(first.sequence_.groups[:10]) == set(start)
+
+
+def test_settings_are_chosen_on_few_rows_and_all_rows_are_learned_from():
+    X, y, groups, costs = problem(n=600)
+    few = AnytimeRegressorCV(groups, costs, search_rows=100).fit(X, y)
+    every = AnytimeRegressorCV(groups, costs, search_rows=600).fit(X, y)
+    assert not np.allclose(few.cv_scores_, every.cv_scores_)
+    np.testing.assert_array_equal(every.cv_scores_, AnytimeRegressorCV(groups, costs).fit(X, y).cv_scores_)
+    assert few.cv_scores_.shape == every.cv_scores_.shape
+    assert "fold_moments_" not in few.model_.learned
+    same = AnytimeRegressor(groups, costs, alpha=few.alpha_, correction=few.correction_).fit(X, y)
+    np.testing.assert_allclose(few.coef_path_, same.coef_path_, rtol=1e-12)

@@ -491,7 +491,7 @@ def lines_of(place, *edits, **how):
 def test_the_lines_are_what_a_person_would_write(data):
     python, shell = lines_of(data.place, {"kind": "set_target", "column": "y"})
     assert f"df = pd.read_csv({data.place!r})\nX = df.drop(columns=['y'])\ny = df['y']\n" in python
-    assert f"search = AnytimeRegressorCV({SPLINE}, min_gain=0.01 / len(X), cv=5)\n" in python
+    assert f"search = AnytimeRegressorCV({SPLINE}, min_gain=0.01 / len(X), cv=5, stop_at_best=True)\n" in python
     assert "search.fit(*shuffle(X, y, random_state=0))\n" in python
     assert shell.splitlines()[0] == f"budgetline fit {data.place} -t y"
     out = {"kind": "leave_out", "columns": ["age", "noise"]}

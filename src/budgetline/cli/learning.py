@@ -39,6 +39,7 @@ from budgetline.estimators.regressor import BaseRegressor
 from budgetline.estimators.unattended import shuffled_rows, unattended, usual_folds
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.files import model_path_for
+from budgetline.fitting.fold_search import WORSE
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import NamedArray
 from budgetline.messages import name_of, shown, some
@@ -52,8 +53,6 @@ Estimator = BaseRegressor | BaseClassifier
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 KNOWN = "DIQ"
 """The questionnaire about diabetes."""
-WORSE = 0.005
-"""A fall of held-out quality that is worth a warning, if it is also more than a standard error."""
 
 
 class LearningData(NamedTuple):
@@ -205,6 +204,9 @@ def _estimator(
     estimator = unattended(found.groups, n_groups, y, **given)
     if settings["rule"] is None and estimator.rule == "score":
         printer.note("learning by rule score: rule fr would refit every candidate at every step")
+    most = getattr(estimator, "search_rows", None)
+    if most is not None and y is not None and most < y.size:
+        printer.note(f"to save time, settings and held-out quality come from {most:,} of the rows")
     return estimator
 
 

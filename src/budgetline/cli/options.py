@@ -160,7 +160,7 @@ FoldBy = Annotated[
 DropMissingTarget = Annotated[bool, Option("--drop-missing-target", help="Leave out the rows without a target.")]
 MaxCost = Annotated[float | None, Option("--max-cost", min=0, help="Spend at most this.")]
 MaxGroups = Annotated[int | None, Option("--max-groups", metavar="N", min=1, help="Stop after N groups.")]
-AllGroups = Annotated[bool, Option("--all-groups", help="Also buy groups that gain nothing.")]
+AllGroups = Annotated[bool, Option("--all-groups", help="Also buy groups that gain nothing on new rows.")]
 KeepIds = Annotated[bool, Option("--keep-ids", help="Also learn from identifiers and free text.")]
 Json = Annotated[bool, Option("--json", help="Print only one JSON document on stdout.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress on stderr, only warnings.")]

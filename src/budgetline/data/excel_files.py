@@ -48,8 +48,9 @@ def _read(path: Path, size: int, time: int) -> pa.Table:
 
 
 def _column(values: Sequence[object]) -> pa.Array:
-    """Return the cells of a column as numbers, flags or dates if all are, else as text; empty cells are missing."""
-    cells = [None if cell == "" else cell for cell in values]
+    """Return the cells of a column as numbers, flags or dates if all are, else as trimmed text; blanks are missing."""
+    trimmed = (cell.strip() if isinstance(cell, str) else cell for cell in values)
+    cells = [None if cell == "" else cell for cell in trimmed]
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds == {date, datetime}:
         cells = [datetime(*cell.timetuple()[:6]) if isinstance(cell, date) else None for cell in cells]

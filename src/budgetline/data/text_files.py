@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -148,6 +148,14 @@ class CsvFiles:
                 columns[name] = compute.if_else(missing, arrow().scalar(None, column.type), column)
         return arrow().record_batch(columns)
 
+    def trimmed(self, batch: pa.RecordBatch, labels: Collection[str]) -> pa.RecordBatch:
+        """Return a batch whose labels have no spaces around them: " yes" is "yes"."""
+        trim, columns = import_module("pyarrow.compute").utf8_trim_whitespace, dict[str, Any]()
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            text = name in labels and arrow().types.is_string(column.type)
+            columns[name] = trim(column) if text else column
+        return arrow().record_batch(columns)
+
     def without_labels(self, batch: pa.RecordBatch, names: Iterable[str]) -> Mask:
         """Return which rows lack a value in one of these columns of labels."""
         missing = (self.missing(batch.column(name), self.written.no_labels) for name in names)
@@ -248,6 +256,7 @@ class CsvPartition(WithRoles, FilePartition):
                     there = np.flatnonzero(~self.files.without_labels(batch, roles.targets))
                     batch, lines = batch.take(arrow().array(there)), lines[there]
                 self.files.check_labels(self.path, batch, roles, lines, where)
+                batch = self.files.trimmed(batch, roles.others) if roles.others else batch
                 if roles.raw:
                     batch = self.files.with_gaps(batch, roles.others)
                 else:

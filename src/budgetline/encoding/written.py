@@ -208,11 +208,11 @@ def find_written(weights: Mapping[str, float]) -> Written | Undecided | None:
 def numbers_in(texts: Iterable[str | None]) -> tuple[Float, Form] | None:
     """Return texts (n,) as numbers, NaN where they are missing, and their form; None if they have none.
 
-    For targets: also plain numbers are found.
+    For targets: also plain numbers are found, and two numbers are labels, such as "<=50K" and ">50K".
     """
     given = list(texts)
     found = find_written(Counter(text for text in given if text is not None))
-    if not isinstance(found, Written):
+    if not isinstance(found, Written) or len(set(found.numbers.values())) < 3:
         return None
     known = ("" if text is None else text.strip() for text in given)
     return np.array([found.numbers.get(text, np.nan) for text in known], dtype=np.float64), found.form
@@ -244,11 +244,14 @@ def _covered(form: Form, values: Mapping[str, float]) -> tuple[float, float]:
 
 
 def _enough(found: Written, values: Mapping[str, float]) -> bool:
-    """Return whether nearly all values have the form, or all but one frequent text; "007" shows that they are codes."""
+    """Return whether nearly all values have the form, or all but one frequent word; "007" shows that they are codes.
+
+    A text with digits, such as "under $11k" beside "$11-$25k", is no such word: it is a value that would be lost.
+    """
     total, others = sum(values.values()), {text: n for text, n in values.items() if text not in found.numbers}
     covered = total - sum(others.values())
     codes = sum(n for text, n in others.items() if NUMBER.fullmatch(text.lower()))
-    other = max(others.values(), default=0.0)
+    other = max((n for text, n in others.items() if not any(map(str.isdigit, text))), default=0.0)
     left = total - other if other >= FREQUENT else total
     return covered >= ENOUGH * left and covered >= MOST * total and codes < MARKED * total
 

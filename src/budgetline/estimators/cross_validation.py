@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from budgetline.arrays import Float
@@ -21,14 +22,14 @@ from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.classifier import AnytimeClassifier, BaseClassifier
 from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
 from budgetline.files import PathName
-from budgetline.fitting.recipe import FoldSearch, Recipe
+from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.training import number_of_folds
 from budgetline.inputs import floats_of
 from budgetline.messages import shown
 from budgetline.moments.moments import Moments
 from budgetline.progress import Progress
 
-SEARCHED = ("alphas", "corrections", "interactions", "cv", "one_standard_error")
+SEARCHED = ("alphas", "corrections", "interactions", "cv", "one_standard_error", "stop_at_best", "search_rows")
 """Parameters that only a search has."""
 
 
@@ -41,6 +42,8 @@ class HasSearch(AnytimeEstimator):
     interactions: Sequence[int] | None = None
     cv: object = None
     one_standard_error: bool = False
+    stop_at_best: bool = False
+    search_rows: int | None = None
 
     alpha_: float = field(init=False)
     correction_: float = field(init=False)
@@ -52,6 +55,8 @@ class HasSearch(AnytimeEstimator):
         "interactions": ["array-like", None],
         "cv": ["cv_object"],
         "one_standard_error": ["boolean"],
+        "stop_at_best": ["boolean"],
+        "search_rows": [Interval(Integral, 2, None, closed="left"), None],
     }
 
     def _chosen(self, recipe: Recipe) -> Recipe:
@@ -59,7 +64,8 @@ class HasSearch(AnytimeEstimator):
         if numbers is not None and max(numbers) > 0 and self.encoding is None:
             raise ValueError("interactions are of raw columns: set encoding, such as encoding='spline'")
         tried = checked_values("alphas", self.alphas), checked_values("corrections", self.corrections)
-        return replace(recipe, search=FoldSearch(*tried, numbers, self.cv, self.one_standard_error))
+        search = Search(*tried, numbers, self.cv, self.one_standard_error, self.stop_at_best, self.search_rows)
+        return replace(recipe, search=search)
 
     def _seeks_pairs(self, settings: Encoding) -> bool:
         return super()._seeks_pairs(settings) if self.interactions is None else max(self._numbers_of_pairs()) > 0
@@ -78,6 +84,8 @@ class HasSearch(AnytimeEstimator):
         settings, encoding = as_encoding(self.encoding), self.model_.encoding
         if settings is not None and encoding is not None:
             kept["encoding"] = replace(settings, interactions=len(encoding.pairs))
+        if self.stop_at_best:
+            kept["max_cost"] = float(self.model_.sequence.costs.sum())
         plain = AnytimeClassifier if isinstance(self, BaseClassifier) else AnytimeRegressor
         return plain(**kept, alpha=self.model_.alpha, correction=self.correction_)
 
@@ -126,6 +134,12 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
         its splits. For sources, moments and ``partial_fit``, a number of folds or None.
     one_standard_error : bool
         Take the largest ``alpha`` within one standard error of the best mean score.
+    stop_at_best : bool
+        Buy no groups beyond the budget that is best on held-out rows, if quality falls afterwards by more than 0.005
+        and a standard error. The first group is always bought.
+    search_rows : int or None
+        Choose on at most this many rows, drawn at random; the model still learns from all. None: choose on all. For
+        rows in memory.
 
     Attributes
     ----------
@@ -234,6 +248,12 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
         hash of their values.
     one_standard_error : bool
         Take the largest ``alpha`` within one standard error of the best mean score.
+    stop_at_best : bool
+        Buy no groups beyond the budget that is best on held-out rows, if quality falls afterwards by more than 0.005
+        and a standard error. The first group is always bought.
+    search_rows : int or None
+        Choose on at most this many rows, drawn at random; the model still learns from all. None: choose on all. For
+        rows in memory.
 
     Attributes
     ----------

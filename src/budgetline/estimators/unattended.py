@@ -1,7 +1,7 @@
 """The estimator that the command line and explore use: settings that hold on a table that nobody has looked at.
 
 Alpha, the correction and pairs of columns are chosen by cross-validation, over all budgets. Groups that gain nothing
-are not bought.
+on training rows, or come after the best budget on held-out rows, are not bought.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from budgetline.estimators.cross_validation import AnytimeClassifierCV, AnytimeR
 from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
 from budgetline.groups import FeatureGroups
 
-FOLDS, MOST_PAIRS = 5, 20
-"""Number of folds, and number of pairs of columns that is tried."""
+FOLDS, MOST_PAIRS, FEW_PAIRS = 5, 20, 5
+"""Number of folds, and numbers of pairs of columns that are tried: many, or few if fits take long."""
 NOTHING = 0.01
 """A group gains nothing if it explains less than this share of one row."""
-MANY_GROUPS = 200
-"""With more groups, losses that need refits use rule "score" instead of refitting every candidate."""
+MANY_GROUPS, MUCH_WORK, FEW_ROWS = 200, 200_000, 4_000
+"""With more groups, or more rows times groups, fits of losses that need refits take long.
+
+They use rule "score", which refits no candidate. Settings are chosen on fewer rows, but not fewer than ``FEW_ROWS``.
+"""
 
 
 def unattended(
@@ -59,7 +62,7 @@ def unattended(
     pairs : int or None
         None: try none and 20 pairs, if there are folds, an encoding and rows in memory.
     all_groups : bool
-        Buy groups that gain nothing as well.
+        Buy groups as well that gain nothing, or come after the budget that is best on held-out rows.
     alpha, correction, rule, loss, max_groups, **others
         Parameters of the estimator.
     """
@@ -68,14 +71,17 @@ def unattended(
         settings["min_gain"] = NOTHING / y.size
         settings["max_groups"] = y.size if max_groups is None and n_groups > y.size else max_groups
     refits = classes or loss == "poisson"
-    if rule is None and refits and (y is None or n_groups > MANY_GROUPS):
+    long = refits and y is not None and takes_long(n_groups, y.size)
+    if rule is None and (long or (refits and y is None)):
         settings["rule"] = "score"
     if folds is None:
         settings |= {"alpha": alpha, "correction": correction}
     else:
-        settings |= {"cv": folds, "alphas": None if alpha is None else [alpha]}
+        settings |= {"cv": folds, "alphas": None if alpha is None else [alpha], "stop_at_best": not all_groups}
         settings["corrections"] = None if correction is None else [correction]
-        settings["interactions"] = (0, MOST_PAIRS) if pairs is None and encoding is not None and y is not None else None
+        settings["search_rows"] = search_rows(n_groups) if long else None
+        tried = (0, FEW_PAIRS if long else MOST_PAIRS)
+        settings["interactions"] = tried if pairs is None and encoding is not None and y is not None else None
     return estimator_for(groups, classes=classes, **settings)
 
 
@@ -85,6 +91,16 @@ def estimator_for(groups: FeatureGroups | None, *, classes: bool, **settings: An
     if classes:
         return (AnytimeClassifierCV if "cv" in given else AnytimeClassifier)(groups, **given)
     return (AnytimeRegressorCV if "cv" in given else AnytimeRegressor)(groups, **given)
+
+
+def takes_long(n_groups: int, n_rows: int) -> bool:
+    """Return whether a search that refits every candidate at every step takes too long for somebody who waits."""
+    return n_groups > MANY_GROUPS or n_groups * n_rows > MUCH_WORK
+
+
+def search_rows(n_groups: int) -> int:
+    """Return how many rows settings are chosen on, if that takes long on all rows."""
+    return max(FEW_ROWS, MUCH_WORK // n_groups)
 
 
 def usual_folds(y: Array, *, classes: bool) -> int | None:

@@ -8,7 +8,15 @@ from budgetline.arrays import Array
 from budgetline.data.description import TextDescription
 from budgetline.data.text_format import ROW_NAMES
 from budgetline.data.text_streams import UTF8
-from budgetline.estimators.unattended import FOLDS, MOST_PAIRS, NOTHING, usual_folds
+from budgetline.estimators.unattended import (
+    FEW_PAIRS,
+    FOLDS,
+    MOST_PAIRS,
+    NOTHING,
+    search_rows,
+    takes_long,
+    usual_folds,
+)
 from budgetline.explore.results import todays_order
 from budgetline.explore.state import State
 from budgetline.explore.table import Data
@@ -97,16 +105,19 @@ def _features(state: State) -> str:
 
 def _settings(state: State, written: bool, y: Array) -> list[str]:
     """Return the arguments of the estimator, those that are not its defaults."""
-    found = ["groups"] if written else []
+    found, refits = ["groups"] if written else [], state.task == "classification" or state.loss == "poisson"
+    long = refits and takes_long(len(state.groups), y.size)
     if state.encoding != "none":
-        found += [f"encoding={code(state.encoding)}", f"interactions=(0, {MOST_PAIRS})"]
-    found += [] if state.rule == "fr" else [f"rule={code(state.rule)}"]
+        found += [f"encoding={code(state.encoding)}", f"interactions=(0, {FEW_PAIRS if long else MOST_PAIRS})"]
+    rule = "score" if state.rule == "fr" and long else state.rule
+    found += [] if rule == "fr" else [f"rule={code(rule)}"]
+    found += [f"search_rows={search_rows(len(state.groups))}"] if long else []
     found += ['loss="poisson"'] if state.loss == "poisson" else []
     found += [f"start={code(list(state.start))}"] if state.start else []
     found += [] if state.alpha is None else [f"alphas=[{code(state.alpha)}]"]
     found += ["max_groups=len(X)"] if len(state.groups) > y.size else []
     folds = usual_folds(y, classes=state.task == "classification")
-    return [*found, f"min_gain={NOTHING:g} / len(X)", f"cv={folds}"]
+    return [*found, f"min_gain={NOTHING:g} / len(X)", f"cv={folds}", "stop_at_best=True"]
 
 
 def _reading(state: State, data: Data) -> str:

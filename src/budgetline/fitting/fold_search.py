@@ -2,7 +2,8 @@
 
 The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained share of the held-out
 loss. The settings are chosen one after the other: alpha with the first correction, the correction with that alpha, then
-the number of pairs with both.
+the number of pairs with both. With ``stop_at_best`` the sequence ends at the budget that is best on held-out rows, if
+quality falls afterwards.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from budgetline.threads import map_in_threads
 
 PAIR_ROWS = 20_000
 """Whether pairs of columns help is tried on at most this many rows: fits with pairs take many times as long."""
+WORSE = 0.005
+"""Held-out quality falls if it falls by more than this, and by more than a standard error."""
 FOLDS_FIRST = 2
 """Pairs that do not help in the first folds are not tried in the others."""
 
@@ -46,12 +49,13 @@ def choose_on_folds(
     alphas, corrections = search.alphas, search.corrections
     recipe = replace(recipe, correction=float(corrections[0]), search=None)
     cv = training.fixed(search.cv) if search.groups is None else _splits(training, search)
-    judged, held = held_out(training, cv, [replace(recipe, alpha=float(alpha)) for alpha in alphas])
+    tried, cv = _on_few_rows(training, cv, search.rows)
+    judged, held = held_out(tried, cv, [replace(recipe, alpha=float(alpha)) for alpha in alphas])
     table = scores_of(judged)
     best = choose_alpha(alphas, table, search.one_standard_error)
     recipe, judged = replace(recipe, alpha=float(alphas[best])), judged[best : best + 1]
     if corrections.size > 1:
-        judged += held_out(training, cv, [replace(recipe, correction=float(c)) for c in corrections[1:]])[0]
+        judged += held_out(tried, cv, [replace(recipe, correction=float(c)) for c in corrections[1:]])[0]
     correction = int(np.argmax(scores_of(judged).mean(axis=1)))
     recipe = replace(recipe, correction=float(corrections[correction]))
     learned: dict[str, object] = {
@@ -60,12 +64,23 @@ def choose_on_folds(
         "correction_": recipe.correction,
         "correction_scores_": scores_of(judged),
     }
-    paired, recipe, folds = _with_best_pairs(training, recipe, search.interactions, cv, judged[correction])
-    learned["held_out_"] = _mean_curve(folds)
+    most, folds = _best_pairs(tried, recipe, search.interactions, cv, judged[correction])
+    learned["held_out_"] = curve = _mean_curve(folds)
     once = isinstance(search.cv, int | np.integer | None) and None not in held  # every row is held out once
-    if once and search.groups is None and paired is training:  # moments of pairs are not known
+    if once and search.groups is None and tried is training and not most:  # moments of pairs are not known
         learned["fold_moments_"] = tuple(held)
-    return paired, recipe, learned
+    if most:
+        assert isinstance(training, RowsTraining)
+        encoding = with_pairs(training, recipe, most)
+        training, recipe = training.encoded(encoding), recipe.over(encoding)
+    return training, _ended(recipe, curve) if search.stop_at_best else recipe, learned
+
+
+def _on_few_rows(training: Training, cv: object, most: int | None) -> tuple[Training, object]:
+    """Return at most ``most`` rows, and their folds; all rows for None, and if they are not in memory."""
+    if most is None or not isinstance(training, RowsTraining) or training.rows.n_rows <= most:
+        return training, cv
+    return training.sampled(most, training.fixed(cv))
 
 
 def _splits(training: Training, search: FoldSearch) -> list[Split]:
@@ -76,15 +91,15 @@ def _splits(training: Training, search: FoldSearch) -> list[Split]:
     return splits_of(search.cv, y, search.groups, classifier=classes)
 
 
-def _with_best_pairs(
+def _best_pairs(
     training: Training, recipe: Recipe, numbers: Sequence[int] | None, cv: object, without: list[Judged]
-) -> tuple[Training, Recipe, list[Judged]]:
-    """Add the best number of pairs, if that is better on held-out rows by more than its standard error.
+) -> tuple[int, list[Judged]]:
+    """Return the best number of pairs, and its folds: pairs must be better by more than their standard error.
 
     Every fold looks for pairs in its own training rows. ``without`` are the folds of the recipe without pairs.
     """
     if numbers is None or not recipe.bins or max(numbers) == 0 or not isinstance(training, RowsTraining):
-        return training, recipe, without
+        return 0, without
     sample, splits, most = training, training.fixed(cv), 0
     if training.rows.n_rows > PAIR_ROWS:
         sample, splits = training.sampled(PAIR_ROWS, splits)
@@ -97,10 +112,7 @@ def _with_best_pairs(
         gain, error = _gain(found, best)
         if not best or (len(found) == len(best) and gain > error):
             most, best = number, found
-    if not most:
-        return training, recipe, without
-    encoding = with_pairs(training, recipe, most)
-    return training.encoded(encoding), recipe.over(encoding), best
+    return most, best
 
 
 def _with_pairs_in(training: RowsTraining, recipe: Recipe, splits: Sequence[Split], most: int) -> list[Judged]:
@@ -130,6 +142,18 @@ def _mean_curve(folds: list[Judged]) -> Float:
     mean = BudgetCurve.mean([fold.curve for fold in folds])
     errors = np.full(len(mean), np.nan) if mean.errors is None else mean.errors
     return np.column_stack([mean.costs, mean.values, errors])
+
+
+def _ended(recipe: Recipe, curve: Float) -> Recipe:
+    """Return the recipe that spends no more than where a curve (K, 3) is highest, if it falls afterwards.
+
+    Something is bought in any case, even if nothing helps.
+    """
+    costs, values, errors = curve[curve[:, 0] > 0].T
+    best = int(np.argmax(values)) if values.size else 0
+    if not values.size or values[best] - values[-1] <= max(WORSE, np.nan_to_num(errors[best])):
+        return recipe
+    return recipe.up_to(float(costs[best]))
 
 
 def held_out(training: Training, cv: object, recipes: list[Recipe]) -> tuple[list[list[Judged]], list[Moments | None]]:

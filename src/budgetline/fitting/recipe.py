@@ -24,6 +24,8 @@ class FoldSearch:
 
     ``interactions`` None: no pairs are tried, as many are added as the recipe says. ``cv`` is a number of folds, a
     splitter, or splits. ``groups`` are labels of rows, such as patients: rows with the same label are in the same fold.
+    With ``stop_at_best``, no group is bought beyond the budget that is best on held-out rows, if quality falls
+    afterwards. ``rows``: at most this many rows are used to choose, None: all.
     """
 
     alphas: Float
@@ -31,6 +33,8 @@ class FoldSearch:
     interactions: tuple[int, ...] | None = None
     cv: object = None
     one_standard_error: bool = False
+    stop_at_best: bool = False
+    rows: int | None = None
     groups: object = None
 
 
@@ -119,6 +123,11 @@ class Recipe:
         """Return the recipe of a given order: nothing is chosen, and nothing is left out."""
         given = replace(self.with_alpha(alpha), schedule=order, limits=Limits(), start=(), correction=0.0)
         return replace(given, encoding=None, bins=(), search=None)
+
+    def up_to(self, cost: float) -> Recipe:
+        """Return the recipe that spends at most this, or what the groups that come first cost."""
+        first = self.prices.closure(positions_of("start", self.start, places_of(self.names)))
+        return replace(self, limits=replace(self.limits, max_cost=max(cost, self.prices.cost(first))))
 
     def with_alpha(self, alpha: float) -> Recipe:
         """Return the recipe with a ridge constant that has been chosen."""
