@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from budgetline.explore.fits import Estimator, estimator_of, fit
 from budgetline.explore.lines import groups_yaml
 from budgetline.explore.session import SUFFIX, SessionRecord
-from budgetline.explore.table import Data, Sample
+from budgetline.explore.session_data import Data, Sample
 from budgetline.messages import hold_warnings
 from budgetline.persistence import save, to_onnx
 from budgetline.report import make_report

@@ -10,8 +10,8 @@ from budgetline.data.text_format import ROW_NAMES
 from budgetline.data.text_streams import UTF8
 from budgetline.estimators.unattended import FOLDS, MOST_PAIRS, NOTHING, usual_folds
 from budgetline.explore.results import todays_order
+from budgetline.explore.session_data import Data
 from budgetline.explore.state import State
-from budgetline.explore.table import Data
 from budgetline.files import model_path_for
 
 GROUPS = "groups.yaml"

@@ -54,10 +54,11 @@ export function markBudget({ x, y, box, area, now, mark, main }, budget) {
   const none = budget === null, value = none ? null : main.values[lastWithin(main.costs, budget)] ?? null;
   for (const node of [area, now, mark]) node.setAttribute("visibility", none || (node === mark && value === null) ? "hidden" : "visible");
   if (none) return;
-  area.setAttribute("width", Math.max(0, x.place(budget) - box.left));
-  now.setAttribute("x1", x.place(budget));
-  now.setAttribute("x2", x.place(budget));
-  mark.setAttribute("cx", x.place(budget));
+  const at = Math.min(x.place(budget), box.right);
+  area.setAttribute("width", Math.max(0, at - box.left));
+  now.setAttribute("x1", at);
+  now.setAttribute("x2", at);
+  mark.setAttribute("cx", at);
   if (value !== null) mark.setAttribute("cy", y.place(value));
 }
 export function curveLegend(place, order) {

@@ -14,6 +14,9 @@ export function el(name, attributes = {}, ...children) {
   return node;
 }
 
+// A name that may break after "_", "." and the like, and within "MonthlyIncome": lines break there before they break a word.
+export const named = name => name.split(/(?<=[_./\-])(?=[^_./\-])|(?<=[a-z])(?=[A-Z])/u).flatMap((part, k) => (k ? [el("wbr"), part] : [part]));
+
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -77,7 +80,7 @@ export function onCommit(field, commit, pause = 0) {
 }
 
 export function chips(list, names, kindOf = () => "") {
-  list.replaceChildren(...(names.length ? names.map(name => el("li", { class: kindOf(name) }, name)) : [el("li", { class: "none" }, "none")]));
+  list.replaceChildren(...(names.length ? names.map(name => el("li", { class: kindOf(name) }, ...named(name))) : [el("li", { class: "none" }, "none")]));
 }
 
 export function saveAs(blob, name) {
