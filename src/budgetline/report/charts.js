@@ -18,6 +18,9 @@ export function change(x, style) {
 }
 export const withError = (value, error, style) => error === null || error === undefined || value === null
   ? number(value, style) : `${number(value, style).replace(" %", "")} ± ${number(error, style)}`;
+// A name as nodes: lines break after "_", "." and the like, and within "MonthlyIncome", before they break a word.
+const WORDS = /(?<=[_./\-])(?=[^_./\-])|(?<=[a-z])(?=[A-Z])/;
+export const named = name => name.split(WORDS).flatMap((part, k) => (k ? [document.createElement("wbr"), part] : [part]));
 export const difference = (a, b) => (a === null || b === null ? null : b - a);
 
 // -- scales and axes ---

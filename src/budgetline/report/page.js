@@ -188,7 +188,7 @@ function drawReliability(counts) {
 let budget = 0;
 function chip(name, kind) {
   const found = document.createElement("li");
-  found.textContent = name;
+  found.append(...named(name));
   found.className = kind;
   return found;
 }
@@ -223,7 +223,7 @@ function setBudget(wanted, by) {
   const bought = sequence.slice(0, stage).map(s => s.group);
   $("groups").replaceChildren(...(stage ? bought : ["none"]).map(name => chip(name, stage ? "" : "none")));
   showKnown(bought);
-  $("next-group").textContent = next ? next.group : "none: all groups are computed";
+  $("next-group").replaceChildren(...(next ? named(next.group) : ["none: all groups are computed"]));
   const effect = next ? change(difference(main.values[pointOf(stage)], main.values[pointOf(stage + 1)]), style) : "";
   $("next-what").textContent = next
     ? `costs ${amount(next.cost)}, affordable from a budget of ${amount(costs[stage + 1])}; changes ${measure.label} by ${effect}${main === training ? " (training)" : ""}` : "";

@@ -1,8 +1,8 @@
 // Step 4: what a budget buys, the plan for it, what comes next, and what each group does.
 
 import { curveLegend, describeValue, drawOrder, isJudged, mainCurve, markBudget, onResize, widthOf } from "./chart.js";
-import { SLACK, amount, change, difference, lastWithin, number } from "./charts.js";
-import { $, chips, dim, el, keep, named, setText } from "./dom.js";
+import { SLACK, amount, change, difference, lastWithin, named, number } from "./charts.js";
+import { $, chips, dim, el, keep, setText } from "./dom.js";
 import { count, share } from "./format.js";
 
 const MOST_PICTURES = 12;
@@ -86,7 +86,7 @@ export function setUpBudget(session) {
     setText($("left"), rest > total() * SLACK && next ? `${amount(rest)} left, too little for the next group` : "");
     setText($("count"), `${stage} of ${steps.length}`);
     chips($("bought"), steps.slice(0, stage).map(step => step.group));
-    setText($("next-group"), next ? next.group : "none: all groups are bought");
+    $("next-group").replaceChildren(...(next ? named(next.group) : ["none: all groups are bought"]));
     setText($("next-what"), next ? `costs ${amount(next.cost)}, within a budget of ${amount(next.cumulative_cost)}; changes ${measure.label} by ${change(difference(value, next.value), measure.style)}` : "");
     const said = `${amount(budget)} ${unit}: ${stage} of ${steps.length} groups, ${measure.label} ${text}`;
     slider.setAttribute("aria-valuetext", said);

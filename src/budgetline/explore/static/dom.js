@@ -1,5 +1,7 @@
 // Small helpers for elements. Names from files enter the page as text nodes only.
 
+import { named } from "./charts.js";
+
 export const $ = id => document.getElementById(id);
 
 // Make an element: keys that start with "on" are listeners, the others attributes; children are nodes or text.
@@ -13,9 +15,6 @@ export function el(name, attributes = {}, ...children) {
   node.append(...children.filter(child => child !== null && child !== undefined));
   return node;
 }
-
-// A name that may break after "_", "." and the like, and within "MonthlyIncome": lines break there before they break a word.
-export const named = name => name.split(/(?<=[_./\-])(?=[^_./\-])|(?<=[a-z])(?=[A-Z])/u).flatMap((part, k) => (k ? [el("wbr"), part] : [part]));
 
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;

@@ -1,8 +1,8 @@
 // Step 3: the order, what moved, the curve, and how it is computed.
 
 import { curveLegend, drawOrder, isJudged, markBudget, onResize, widthOf } from "./chart.js";
-import { $, dim, el, named, onCommit, setField, setText } from "./dom.js";
-import { amount, number } from "./charts.js";
+import { $, dim, el, onCommit, setField, setText } from "./dom.js";
+import { amount, named, number } from "./charts.js";
 
 const WORDS = {
   regression: "a number", classification: "a class", squared_error: "a measurement (squared error)", poisson: "a count (Poisson)", log_loss: "probabilities (log loss)",
@@ -72,7 +72,7 @@ export function setUpOrder(session, complain, setBudget) {
       el("td", { class: "num" }, session.state.start.includes(step.group) ? "free" : amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)))));
     if (!isJudged(order)) return;
     const names = new Set(session.state.groups.map(group => group.name)), pairs = order.steps.some(step => !names.has(step.group));
-    const both = pairs ? " A × B is a pair: what two columns say together. It costs nothing once both are bought." : "";
+    const both = pairs ? " A group with × in its name is a pair of columns. It costs nothing once both columns are bought." : "";
     const never = order.left_out_of_order?.length ? ` Never bought: ${order.left_out_of_order.join(", ")}.` : "";
     setText($("order-how"), `Quality is measured on held-out rows: each of ${measure.folds} folds (${measure.folds_made}) is predicted by a model that did not see it.${both}${never}`);
     $("order-notes").replaceChildren(...order.warnings.map(note => el("li", {}, note)));

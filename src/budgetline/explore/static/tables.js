@@ -1,7 +1,7 @@
 // Step 1: the columns of the table, the target, and columns to leave out.
 
-import { amount } from "./charts.js";
-import { $, el, keep, named, setText } from "./dom.js";
+import { amount, named } from "./charts.js";
+import { $, el, keep, setText } from "./dom.js";
 import { count, some } from "./format.js";
 
 const KINDS = { number: "number", integer: "whole number", boolean: "yes or no", date: "date", category: "category", text: "text", empty: "empty", other: "other" };
