@@ -73,10 +73,8 @@ def small(tmp_path_factory):
 
 def library(frame, target, groups, classify=False):
     """Fit what the table of groups shows, as ``budgetline fit`` does, with the library alone."""
-    kind, columns = (
-        AnytimeClassifierCV if classify else AnytimeRegressorCV,
-        {k: found for k, (found, _) in groups.items()},
-    )
+    kind = AnytimeClassifierCV if classify else AnytimeRegressorCV
+    columns = {name: found for name, (found, _) in groups.items()}
     costs = {name: cost for name, (_, cost) in groups.items()}
     search = kind(columns, costs, encoding="spline", interactions=(0, 20), min_gain=0.01 / len(frame), cv=5)
     return search.fit(*shuffle(frame.drop(columns=target), frame[target], random_state=0))
@@ -126,9 +124,29 @@ def test_a_session_from_the_file_to_the_prediction(small, visit, tmp_path):
     np.testing.assert_allclose(predicted, model.predict(frame.drop(columns="y"), budget=3), rtol=1e-9)
 
 
+def test_an_order_that_is_not_final_is_called_so(small, visit):
+    def as_first(route):
+        answer = route.fetch()
+        found = answer.json()
+        if "steps" in found["parts"].get("order", {}):
+            unknown = dict.fromkeys(("measure", "curve", "training"))
+            found["parts"]["order"] |= {"preliminary": True, "headline": "", **unknown}
+        route.fulfill(response=answer, json=found)
+
+    with visit(small, "small.csv") as explorer:
+        page = explorer.page
+        page.route("**/api/results*", as_first)
+        explorer.button("Predict y").click()
+        page.get_by_text("A first order. It may still change").wait_for()
+        assert page.locator("#order-result").get_attribute("data-fresh") == "false"
+        assert page.locator("#order-curve").is_hidden()
+        assert explorer.order()[0] == "weight"
+        page.unroute_all(behavior="ignoreErrors")
+
+
 @pytest.mark.slow
 def test_the_bank_by_keyboard_alone(visit, tmp_path):
-    frame = load_bank().frame
+    frame = load_bank().frame.iloc[::3].reset_index(drop=True)
     frame.to_csv(tmp_path / "bank.csv", sep=";", index=False)
     with visit(tmp_path, "bank.csv") as explorer:
         page = explorer.page
