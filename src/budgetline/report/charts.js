@@ -103,6 +103,11 @@ export function lastWithin(costs, budget) {
   while (k + 1 < costs.length && costs[k + 1] <= budget * (1 + SLACK)) k++;
   return k;
 }
+// Folds may buy more than the model does: what they do then is no budget of a page.
+export function within(curve, total) {
+  const n = lastWithin(curve.costs, total) + 1;
+  return { ...curve, costs: curve.costs.slice(0, n), values: curve.values.slice(0, n), errors: curve.errors.slice(0, n) };
+}
 export const errorAt = (curve, k) => (curve.errors?.length ? curve.errors[k] : null);
 export const bounds = curve => curve.values.flatMap((v, k) => v === null ? [] : [v - (errorAt(curve, k) || 0), v + (errorAt(curve, k) || 0)]);
 // Runs of points whose values are known, as steps from each cost to the next; the last one goes on to `total`.

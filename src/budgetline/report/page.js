@@ -2,16 +2,11 @@
 const record = JSON.parse(document.getElementById("record").textContent);
 const { sequence, measure, unit } = record;
 const total = sequence.length ? sequence.at(-1).cumulative_cost : 0;
-// Folds may buy more than the model does: what they do then is no budget of this page.
-function within(curve) {
-  const n = lastWithin(curve.costs, total) + 1;
-  return { ...curve, costs: curve.costs.slice(0, n), values: curve.values.slice(0, n), errors: curve.errors.slice(0, n) };
-}
-const curves = record.curves.map(within);
+const curves = record.curves.map(curve => within(curve, total));
 const training = curves.find(c => c.kind === "training");
 const main = curves.find(c => c.kind === "cross-validated") || training;
 const limit = record.certificate ? record.certificate.curve : null;
-const plans = record.plans ? { ...record.plans, curve: within(record.plans.curve) } : null;
+const plans = record.plans ? { ...record.plans, curve: within(record.plans.curve, total) } : null;
 const { costs } = training;
 const $ = id => document.getElementById(id);
 
