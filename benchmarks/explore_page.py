@@ -1,9 +1,11 @@
-"""From an input on the page of ``budgetline explore`` to the new order on the screen, NHANES, five folds.
+"""From an input on the page of ``budgetline explore`` to the first and to the final order on the screen, NHANES.
 
 ``python benchmarks/explore_page.py --write docs/results/explore_page.md`` opens the page in Chromium and makes random
 edits by events of its fields, one after another. The clock of the browser runs from the event to the second frame after
-the order of the new state is in the page, when it has been painted. Beside it stands the processor time that server and
-browser took meanwhile, all their threads together: other programs on the machine lengthen the one, hardly the other.
+an order of the new state is in the page, when it has been painted. The first order has the settings that were chosen
+before the edit. The final one has settings that are chosen again on five folds, and its held-out curve. The table also
+has the processor time of server and browser until the final order, all threads together: other programs on the machine
+hardly change it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from browser import chromium
 from explore_browser import Explorer, served
 
 BAR = 300.0
-"""Milliseconds that 95 of 100 edits may take."""
+"""Milliseconds until the first order that 95 of 100 edits may take."""
 TIMED = """async ({ kind, chosen, cost }) => {
     const result = document.querySelector("#order-result"), before = Number(document.body.dataset.revision);
     const rows = document.querySelectorAll("#group-rows tr"), press = id => document.getElementById(id).click();
@@ -38,17 +40,20 @@ TIMED = """async ({ kind, chosen, cost }) => {
         merge() { for (const k of chosen) rows[k].choose.click(); press("merge"); },
         undo() { press("undo"); },
     };
-    const ready = () => Number(document.body.dataset.revision) > before && document.body.dataset.pending === "0"
-        && result.dataset.fresh === "true";
-    const start = performance.now();
-    const shown = new Promise(done => {
-        const watch = new MutationObserver(() => { if (ready()) { watch.disconnect(); done(); } });
-        for (const node of [document.body, result]) watch.observe(node, { attributes: true });
-    });
+    const { dataset } = document.body, start = performance.now();
+    const edited = () => Number(dataset.revision) > before && dataset.pending === "0";
+    const first = () => edited() && result.dataset.revision === dataset.revision;
+    const painted = async ready => {
+        await new Promise(done => {
+            const watch = new MutationObserver(() => { if (ready()) { watch.disconnect(); done(); } });
+            for (const node of [document.body, result]) watch.observe(node, { attributes: true });
+        });
+        await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+        return performance.now() - start;
+    };
+    const both = [painted(first), painted(() => first() && result.dataset.fresh === "true")];
     act[kind]();
-    await shown;
-    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
-    return performance.now() - start;
+    return Promise.all(both);
 }"""
 
 
@@ -99,8 +104,8 @@ def processor_ms() -> float:
     return spent / 1e6
 
 
-def measure(effort: Effort) -> tuple[dict[str, list[tuple[float, float]]], int, int]:
-    """Return milliseconds, and those of the processor, by kind of edit, and the numbers of groups and of rows."""
+def measure(effort: Effort) -> tuple[dict[str, list[tuple[float, float, float]]], int, int]:
+    """Return milliseconds to both orders and of the processor, by kind of edit, and the numbers of groups and rows."""
     rng, found = np.random.default_rng(0), defaultdict(list)
     with TemporaryDirectory() as name:
         arguments = write_nhanes(Path(name))
@@ -114,9 +119,9 @@ def measure(effort: Effort) -> tuple[dict[str, list[tuple[float, float]]], int, 
                 kind = "undo" if undo else str(rng.choice(["price", "always known", "merge"], p=[0.7, 0.15, 0.15]))
                 undo = kind == "merge"
                 before = processor_ms()
-                taken = explorer.page.evaluate(TIMED, drawn(kind, groups, rng))
+                first, final = explorer.page.evaluate(TIMED, drawn(kind, groups, rng))
                 if k >= effort.warm_up:
-                    found[kind].append((taken, processor_ms() - before))
+                    found[kind].append((first, final, processor_ms() - before))
             rows = explorer.page.evaluate("document.querySelector('#table-lead').textContent")
             explorer.context.close()
     return dict(found), groups, int("".join(c for c in rows.split("(")[1] if c.isdigit()))
@@ -126,27 +131,29 @@ def report(effort: Effort) -> list[str]:
     """Return the page of results."""
     found, groups, rows = measure(effort)
     every = [value for values in found.values() for value in values]
+    first, final, _ = np.percentile(every, 95, axis=0)
     lines = [
         "# From an input to the new order on the screen",
         "",
-        f"NHANES, {rows:,} rows, {groups} groups, squared error, five folds; milliseconds in Chromium, "
-        f"{len(every)} random edits, one after another. The bar is {BAR:g} ms for 95 of 100.",
+        f"95 of 100 edits show a first order within {first / 1000:.1f} s, and the final one within "
+        f"{final / 1000:.1f} s. The bar of {BAR:g} ms for the first order is {'met' if first <= BAR else 'not met'}.",
         "",
-        "| edit | number | median | 95 of 100 | longest | processor: median | 95 of 100 |",
-        "|---|---|---|---|---|---|---|",
+        f"NHANES, {rows:,} rows, {groups} groups, squared error, five folds; milliseconds in Chromium, "
+        f"{len(every)} random edits, one after another. The first order has the settings that were chosen before the "
+        "edit. The final one has a held-out curve, and settings that are chosen again, as by `budgetline fit`.",
+        "",
+        "| edit | number | first: median | 95 of 100 | longest | final: median | 95 of 100 | processor: median |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for kind, values in [*sorted(found.items()), ("all", every)]:
-        (median, of_processor), (high, most) = np.percentile(values, [50, 95], axis=0)
-        longest = max(taken for taken, _ in values)
-        figures = " | ".join(f"{x:.0f}" for x in (median, high, longest, of_processor, most))
+        (soon, late, of_processor), (soon_high, late_high, _) = np.percentile(values, [50, 95], axis=0)
+        longest = max(each[0] for each in values)
+        figures = " | ".join(f"{x:.0f}" for x in (soon, soon_high, longest, late, late_high, of_processor))
         lines.append(f"| {kind} | {len(values)} | {figures} |")
-    high = np.percentile([taken for taken, _ in every], 95)
-    load = os.getloadavg()[0]
     lines += [
         "",
-        f"95 of 100 edits took at most {high:.0f} ms: the bar is {'met' if high <= BAR else 'not met'}. "
-        f"While this ran, {load:.1f} programs wanted one of {os.cpu_count()} processors (mean of a minute; "
-        "alone the benchmark is about 1).",
+        f"While this ran, {os.getloadavg()[0]:.1f} programs wanted one of {os.cpu_count()} processors (mean of a "
+        "minute; alone the benchmark is about 1).",
     ]
     return [*lines, ""]
 

@@ -26,8 +26,8 @@ from budgetline import (
 from budgetline.encoding.raw import object_column, raw_table
 from budgetline.evaluation import compare
 from budgetline.explore.fits import learn
+from budgetline.explore.session_data import Sample
 from budgetline.explore.state import Group, State
-from budgetline.explore.table import Sample
 from budgetline.runtime import AnytimeRunner, Extractor
 
 N = 240

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from budgetline.explore.session import opening_state
-from budgetline.explore.table import Data
+from budgetline.explore.session_data import Data
 
 
 def write_table(path, n=160, seed=0):

@@ -14,7 +14,7 @@ from budgetline import FeatureGroups
 from budgetline.cli import main
 from budgetline.explore.group_edits import changed_by, read_edit
 from budgetline.explore.session import History, opening_state, read_session, start_session
-from budgetline.explore.table import Data
+from budgetline.explore.session_data import Data
 
 
 def edited(state, data, *edits):

@@ -22,7 +22,7 @@ from budgetline.explore.redirect import Redirect
 from budgetline.explore.security import MOST_BODY, TOKEN_HEADER
 from budgetline.explore.serving import Address, serve
 from budgetline.explore.session import opening_state, start_session
-from budgetline.explore.table import Data
+from budgetline.explore.session_data import Data
 
 pytestmark = pytest.mark.quick_cases(10)
 

@@ -18,12 +18,12 @@ from budgetline import (
 )
 from budgetline.cli import main
 from budgetline.estimators.cross_validation import unsearched
-from budgetline.explore.fits import estimator_of, fit, learn
+from budgetline.explore.fits import _notes, estimator_of, fit, learn
 from budgetline.explore.group_edits import changed_by, read_edit
 from budgetline.explore.known_model import state_of_model
 from budgetline.explore.results import budget_part, compare_part, effects_part, next_part, order_part, plan_of
 from budgetline.explore.session import opening_state
-from budgetline.explore.table import Data
+from budgetline.explore.session_data import Data
 
 from .conftest import write_table
 
@@ -41,10 +41,13 @@ def quiet(*_):
     """Say nothing."""
 
 
-def learned(data, target, extra=()):
+def state_for(data, target, extra=()):
     given = [{"kind": "set_target", "column": target}, *EDITS, *extra]
-    state = changed_by(opening_state(data.table), [read_edit(edit) for edit in given], data.table)
-    return learn(data.read(target), state, None, quiet, quiet, quiet)
+    return changed_by(opening_state(data.table), [read_edit(edit) for edit in given], data.table)
+
+
+def learned(data, target, extra=()):
+    return learn(data.read(target), state_for(data, target, extra), None, quiet, quiet, quiet)
 
 
 def as_the_library(found):
@@ -195,11 +198,36 @@ def test_the_order_is_shown_at_once_with_the_settings_that_were_chosen_before(da
     texts = list(dict.fromkeys(text for text in told if isinstance(text, str)))
     (first,) = (entry for entry in told if not isinstance(entry, str))
     assert told.index(first) < told.index(texts[1])  # before anything is chosen again
-    assert texts[0] == "learning the order"
+    assert texts[0] == "learning a first order"
     assert texts[2:] == [f"fold {k} of 5" for k in range(1, 6)]
     assert first.alpha == found.plain.alpha
     assert dict(zip(first.sequence.groups, first.sequence.costs, strict=True))["dose"] == 30
     assert again.model.sequence.groups == fit(estimator_of(state, again.sample), again.sample).sequence_.groups
+
+
+@pytest.mark.parametrize("target", ["y", "ill"])
+def test_a_new_target_has_a_first_order_before_settings_are_chosen(data, target):
+    shown, told = [], []
+    state = state_for(data, target)
+    learn(data.read(target), state, None, quiet, lambda text, *_: told.append((text, len(shown))), shown.append)
+    (first,), sample = shown, data.read(target).of(state.used)
+    plain = estimator_of(state, sample, search=False)
+    assert not hasattr(plain, "cv")
+    assert {n for text, n in told if text == "choosing settings on folds"} == {1}
+    assert first.sequence.groups == plain.fit(sample.X, sample.y).sequence_.groups
+
+
+def test_steps_that_are_told_are_never_more_than_there_are(data):
+    told = []
+    learn(data.read("y"), state_for(data, "y"), None, quiet, lambda _, *at: told.append(at), lambda _: None)
+    assert all(0 <= done < total for done, total in told)
+    assert told[0][0] == 0
+
+
+def test_a_warning_that_folds_repeat_with_their_counts_is_said_once():
+    whole = "column '1st': 23 of 2,500 values are '10+ years'"
+    assert _notes([whole, whole.replace("23", "17").replace("2,500", "2,000")]) == (whole,)
+    assert _notes([whole, whole.replace("1st", "2nd")]) == (whole, whole.replace("1st", "2nd"))
 
 
 def test_an_error_of_the_check_ends_a_fit_at_its_next_step(data):

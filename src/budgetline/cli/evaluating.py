@@ -10,11 +10,11 @@ from typer import Argument, Option
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_classes, check_output, features_of, with_numbers, writing
 from budgetline.cli.inspecting import encoded_columns
-from budgetline.cli.learning import Estimator, task_of
+from budgetline.cli.learning import task_of
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data.sources import Chunk, Source
 from budgetline.estimators.cross_validation import unsearched
-from budgetline.estimators.unattended import estimator_for
+from budgetline.estimators.unattended import Estimator, estimator_for
 from budgetline.evaluation import BudgetCurve, Comparison, budget_curve, cross_val_budget_curve
 from budgetline.evaluation import compare as compare_methods
 from budgetline.evaluation.metrics import label_of, with_positive

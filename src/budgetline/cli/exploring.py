@@ -17,7 +17,7 @@ from budgetline.explore.known_model import state_of_model
 from budgetline.explore.redirect import Redirect
 from budgetline.explore.serving import Address, serve
 from budgetline.explore.session import SUFFIX, History, Session, read_session, start_session
-from budgetline.explore.table import Data
+from budgetline.explore.session_data import Data
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence.model_file import load_linear
 

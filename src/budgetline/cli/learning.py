@@ -34,9 +34,8 @@ from budgetline.data.target_column import task_of as asked_task
 from budgetline.datasets import load_nhanes
 from budgetline.encoding import Encoding
 from budgetline.estimators import AnytimeRegressorCV
-from budgetline.estimators.classifier import BaseClassifier
 from budgetline.estimators.regressor import BaseRegressor
-from budgetline.estimators.unattended import shuffled_rows, unattended, usual_folds
+from budgetline.estimators.unattended import Estimator, shuffled_rows, unattended, usual_folds
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.files import model_path_for
 from budgetline.fitting.fold_search import WORSE
@@ -49,7 +48,6 @@ from budgetline.report import Report, make_report
 from budgetline.report.builders import groups_with_columns, how_chosen, model_record
 from budgetline.report.formatting import amount, count, number, share, with_error
 
-Estimator = BaseRegressor | BaseClassifier
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 KNOWN = "DIQ"
 """The questionnaire about diabetes."""

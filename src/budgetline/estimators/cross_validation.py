@@ -22,7 +22,7 @@ from budgetline.estimators.base import AnytimeEstimator, Constraints
 from budgetline.estimators.classifier import AnytimeClassifier, BaseClassifier
 from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
 from budgetline.files import PathName
-from budgetline.fitting.recipe import Recipe
+from budgetline.fitting.recipe import FoldSearch, Recipe
 from budgetline.fitting.training import number_of_folds
 from budgetline.inputs import floats_of
 from budgetline.messages import shown
@@ -64,7 +64,7 @@ class HasSearch(AnytimeEstimator):
         if numbers is not None and max(numbers) > 0 and self.encoding is None:
             raise ValueError("interactions are of raw columns: set encoding, such as encoding='spline'")
         tried = checked_values("alphas", self.alphas), checked_values("corrections", self.corrections)
-        search = Search(*tried, numbers, self.cv, self.one_standard_error, self.stop_at_best, self.search_rows)
+        search = FoldSearch(*tried, numbers, self.cv, self.one_standard_error, self.stop_at_best, self.search_rows)
         return replace(recipe, search=search)
 
     def _seeks_pairs(self, settings: Encoding) -> bool:

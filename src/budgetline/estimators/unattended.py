@@ -18,6 +18,7 @@ from budgetline.estimators.cross_validation import AnytimeClassifierCV, AnytimeR
 from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
 from budgetline.groups import FeatureGroups
 
+Estimator = BaseRegressor | BaseClassifier
 FOLDS, MOST_PAIRS, FEW_PAIRS = 5, 20, 5
 """Number of folds, and numbers of pairs of columns that are tried: many, or few if fits take long."""
 NOTHING = 0.01
@@ -45,7 +46,7 @@ def unattended(
     loss: str | None = None,
     max_groups: int | None = None,
     **others: Any,
-) -> BaseRegressor | BaseClassifier:
+) -> Estimator:
     """Return an estimator, not fitted; what is None is chosen here, or on folds, or is the library's default.
 
     Parameters
@@ -85,7 +86,7 @@ def unattended(
     return estimator_for(groups, classes=classes, **settings)
 
 
-def estimator_for(groups: FeatureGroups | None, *, classes: bool, **settings: Any) -> BaseRegressor | BaseClassifier:
+def estimator_for(groups: FeatureGroups | None, *, classes: bool, **settings: Any) -> Estimator:
     """Return the estimator for a task, not fitted; settings that are None keep the library's defaults."""
     given = {name: value for name, value in settings.items() if value is not None}
     if classes:

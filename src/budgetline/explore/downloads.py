@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from budgetline.explore.fits import Estimator, estimator_of, fit
+from budgetline.estimators.unattended import Estimator
+from budgetline.explore.fits import estimator_of, fit
 from budgetline.explore.lines import groups_yaml
 from budgetline.explore.session import SUFFIX, SessionRecord
-from budgetline.explore.table import Data, Sample
+from budgetline.explore.session_data import Data, Sample
 from budgetline.messages import hold_warnings
 from budgetline.persistence import save, to_onnx
 from budgetline.report import make_report

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
+from budgetline.explore.session_data import ExploredTable
 from budgetline.explore.state import METRICS, State, changed_to, singles, with_groups, without
-from budgetline.explore.table import Table
 from budgetline.messages import name_of, shown, some
 
 
@@ -35,7 +35,7 @@ class Edit:
         """The fields by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the changed state, or raise a ValueError. By default, fields of the same names are set."""
         return changed_to(state, self.given)
 
@@ -65,7 +65,7 @@ class SetTarget(Edit):
     column: str | None
     about = "target {column}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with this target; the previous target becomes a group of its own."""
         if self.column == state.target:
             return state
@@ -97,7 +97,7 @@ class LeaveOut(Edit):
     columns: tuple[str, ...]
     about = "leave out {columns}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state without the columns; groups that become empty are removed."""
         check_columns(state, self.columns)
         groups, rest = without(state, self.columns)
@@ -112,7 +112,7 @@ class TakeIn(Edit):
     columns: tuple[str, ...]
     about = "take in {columns}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state in which each of the columns is a group of its own."""
         check_columns(state, self.columns)
         if wrong := [column for column in self.columns if column not in state.left_out]:
@@ -132,7 +132,7 @@ class SetTask(Edit):
     task: str
     about = "task {task}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with this task, if the target allows it."""
         if state.target is None:
             raise ValueError("choose a target first")
@@ -148,7 +148,7 @@ class SetLoss(Edit):
     loss: str
     about = "loss {loss}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with this loss, if the target allows it."""
         if state.target is None:
             raise ValueError("choose a target first")
@@ -164,7 +164,7 @@ class SetEncoding(Edit):
     encoding: str
     about = "encoding {encoding}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with this encoding, if the columns allow it."""
         table.check_encoding(self.encoding, state.used)
         return changed_to(state, self.given)
@@ -210,7 +210,7 @@ class SetStart(Edit):
     groups: tuple[str, ...]
     about = "always known: {groups}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with these groups always known."""
         return changed_to(state, {"start": self.groups})
 
@@ -222,7 +222,7 @@ class SetAvailable(Edit):
     groups: tuple[str, ...]
     about = "available: {groups}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with these groups available."""
         return changed_to(state, {"available": self.groups})
 
@@ -235,7 +235,7 @@ class SetToday(Edit):
     text: str | None = None
     about = "today's order"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with this order."""
         if (self.groups is None) == (self.text is None):
             raise ValueError("set one of groups and text")
@@ -251,7 +251,7 @@ class SetLabels(Edit):
     unit: str | None = None
     about = "title and unit"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with these texts."""
         given = {"title": self.title, "unit": self.unit}
         return changed_to(state, {name: text.strip() for name, text in given.items() if text is not None})

@@ -1,36 +1,36 @@
 """Fits of a session: what the command line learns from the same table, groups and prices, and how good it is.
 
-Every change on the page has two results. The first comes at once: the order, with the settings that were chosen before
-the change (alpha, correction, pairs of columns). The second is what ``budgetline fit`` learns, with settings that are
-chosen again on folds, and the held-out curves of ``budgetline report``.
+Every change on the page has two results. The first comes soon: the order, with the settings that were chosen before the
+change (alpha, correction, pairs of columns), or with the library's defaults. The second is what ``budgetline fit``
+learns, with settings that are chosen again on folds, and the held-out curves of ``budgetline report``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 
-from budgetline.estimators.classifier import BaseClassifier
 from budgetline.estimators.cross_validation import unsearched
-from budgetline.estimators.regressor import BaseRegressor
-from budgetline.estimators.unattended import FOLDS, estimator_for, shuffled_rows, unattended, usual_folds
+from budgetline.estimators.unattended import FOLDS, Estimator, estimator_for, shuffled_rows, unattended, usual_folds
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.evaluation.resampling import Samples, folds_in_words, make_folds
+from budgetline.explore.session_data import Sample
 from budgetline.explore.state import State
-from budgetline.explore.table import Sample
 from budgetline.messages import cut, hold_warnings, printable
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import watching
 from budgetline.report import Report
 from budgetline.report.builders import describe
 
-Estimator = BaseRegressor | BaseClassifier
 Tell = Callable[[str, int, int], None]
 """Is told what is being done, how many steps are done, and of how many."""
 Check = Callable[[], None]
 """Raises an error if the work is not needed any more."""
+COUNT = re.compile(r"(?P<quoted>'[^']*')|\d[\d,]*")
+"""A number in a warning; those in quoted names are no counts."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,11 @@ class Learned:
         return describe(self.model, self.training, self.mean, **about)  # type: ignore[arg-type]
 
 
-def estimator_of(state: State, sample: Sample) -> Estimator:
-    """Return the estimator, not fitted, that ``budgetline fit`` uses for the same table, groups and settings."""
+def estimator_of(state: State, sample: Sample, *, search: bool = True) -> Estimator:
+    """Return the estimator, not fitted, that ``budgetline fit`` uses for the same table, groups and settings.
+
+    ``search`` False: as with ``--no-cv``.
+    """
     classes, groups = state.task == "classification", state.feature_groups
     return unattended(
         groups,
@@ -75,7 +78,7 @@ def estimator_of(state: State, sample: Sample) -> Estimator:
         sample.y,
         classes=classes,
         encoding=None if state.encoding == "none" else state.encoding,
-        folds=usual_folds(sample.y, classes=classes),
+        folds=usual_folds(sample.y, classes=classes) if search else None,
         alpha=state.alpha,
         rule=None if state.rule == "fr" else state.rule,
         loss=None if classes else state.loss,
@@ -111,8 +114,8 @@ def learn(
 ) -> Learned:
     """Learn from the whole table and from the folds, and evaluate both.
 
-    ``before`` has the settings that were chosen for an earlier state. ``show`` gets the model that is fitted with them
-    first. ``tell`` is told how far the work is; ``check`` ends it by an error.
+    ``before`` has the settings that were chosen for an earlier state; None: no settings are known. ``show`` gets the
+    model that is fitted first, without a search. ``tell`` is told how far the work is. ``check`` ends it by an error.
     """
     sample = sample.of(state.used)
 
@@ -120,18 +123,19 @@ def learn(
         def listen(of: str, number: int, total: int | None) -> None:
             check()
             if of == unit and total is not None:
-                tell(text, number, total)
+                tell(text, max(number - 1, 0), total)
 
         return watching(listen)
 
     with hold_warnings() as warnings:
-        if before is not None:
-            with telling("learning the order"):
-                show(fit(with_settings_of(state, sample, before), sample).model_)
-        with telling("choosing alpha and pairs of columns on folds", "fold fit"):
+        with telling("learning a first order"):
+            if before is None:
+                first = estimator_of(state, sample, search=False)
+            else:
+                first = with_settings_of(state, sample, before)
+            show(fit(first, sample).model_)
+        with telling("choosing settings on folds", "fold fit"):
             fitted = fit(estimator_of(state, sample), sample)
-        if before is None:
-            show(fitted.model_)
         plain, folds = unsearched(fitted), list[BudgetCurve]()
         rows, classes = Samples(sample.X, sample.y), state.task == "classification"
         splits = rows.splits(make_folds(FOLDS, classes), classes)
@@ -140,5 +144,12 @@ def learn(
                 found = rows.take(train).fitted(plain)
             folds.append(rows.take(test).curve(found, state.metric))
         training = budget_curve(fitted, sample.X, sample.y, metric=state.metric)
-    notes = tuple(dict.fromkeys(cut(printable(text)) for text, _ in warnings))
-    return Learned(state, sample, fitted, plain, training, tuple(folds), notes)
+    return Learned(state, sample, fitted, plain, training, tuple(folds), _notes(text for text, _ in warnings))
+
+
+def _notes(warnings: Iterable[str]) -> tuple[str, ...]:
+    """Return warnings as lines; one that a fold repeats with counts of its own is said once, of the whole table."""
+    found: dict[str, str] = {}
+    for text in warnings:
+        found.setdefault(COUNT.sub(lambda match: match["quoted"] or "", text), cut(printable(text)))
+    return tuple(found.values())

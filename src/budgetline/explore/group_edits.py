@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from budgetline.codec import plain_of, read_record
 from budgetline.explore.edits import Edit, check_columns
-from budgetline.explore.state import Group, SharedCost, State, unused_name, with_groups, without
-from budgetline.explore.table import Table
+from budgetline.explore.session_data import ExploredTable
+from budgetline.explore.state import Group, NamedSharedCost, State, unused_name, with_groups, without
 from budgetline.groups import FeatureGroups
 from budgetline.groups.yaml_file import read_groups
 from budgetline.messages import shown, some
@@ -22,7 +22,7 @@ class RenameGroup(Edit):
     name: str
     about = "rename {group}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with the new name wherever the group is named."""
         old, name = state.group(self.group), self.name.strip()
         groups = (replace(each, name=name) if each is old else each for each in state.groups)
@@ -37,7 +37,7 @@ class MergeGroups(Edit):
     name: str | None = None
     about = "merge {groups}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with the merged group."""
         merged = [state.group(name) for name in dict.fromkeys(self.groups)]
         if len(merged) < 2:
@@ -59,7 +59,7 @@ class SplitGroup(Edit):
     group: str
     about = "split {group}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with the parts in place of the group."""
         old = state.group(self.group)
         if len(old.columns) < 2:
@@ -81,7 +81,7 @@ class MoveColumns(Edit):
     group: str
     about = "move {columns} to {group}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with the columns at the end of the group; groups that become empty are removed."""
         home = state.group(self.group)
         check_columns(state, self.columns)
@@ -101,7 +101,7 @@ class NewGroup(Edit):
     cost: float = 1.0
     about = "new group of {columns}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with the new group at the end."""
         check_columns(state, self.columns)
         columns = tuple(dict.fromkeys(self.columns))
@@ -122,7 +122,7 @@ class SetCosts(Edit):
     costs: dict[str, float]
     about = "cost of {costs}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with these costs."""
         for name in self.costs:
             state.group(name)
@@ -140,9 +140,9 @@ class SetShared(Edit):
     old: str | None = None
     about = "shared cost {name}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with the shared cost."""
-        new, known = SharedCost(self.name.strip(), self.cost, self.groups), [each.name for each in state.shared]
+        new, known = NamedSharedCost(self.name.strip(), self.cost, self.groups), [each.name for each in state.shared]
         if self.old is not None and self.old not in known:
             raise ValueError(f"there is no shared cost {shown(self.old)}")
         place = new.name if self.old is None else self.old
@@ -157,7 +157,7 @@ class RemoveShared(Edit):
     name: str
     about = "remove shared cost {name}"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state without the shared cost."""
         if self.name not in [each.name for each in state.shared]:
             raise ValueError(f"there is no shared cost {shown(self.name)}")
@@ -172,7 +172,7 @@ class SetRequires(Edit):
     requires: tuple[str, ...]
     about = "what {group} requires"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with these requirements."""
         old = state.group(self.group)
         groups = (replace(each, requires=self.requires) if each is old else each for each in state.groups)
@@ -186,12 +186,12 @@ class ImportGroups(Edit):
     yaml: str
     about = "import groups"
 
-    def apply(self, state: State, table: Table) -> State:
+    def apply(self, state: State, table: ExploredTable) -> State:
         """Return the state with these groups; other columns are left out."""
         return adopted(state, FeatureGroups(**read_groups(self.yaml.encode("utf-8", errors="replace"))), table)
 
 
-def adopted(state: State, found: FeatureGroups, table: Table) -> State:
+def adopted(state: State, found: FeatureGroups, table: ExploredTable) -> State:
     """Return the state with these groups; columns in no group are left out, or are an error if the groups say so."""
     names = tuple(column for column in state.columns if column != state.target)
     if state.target is not None:
@@ -208,7 +208,7 @@ def adopted(state: State, found: FeatureGroups, table: Table) -> State:
     )
     changes: dict[str, object] = {
         "left_out": tuple(column for column in names if column not in used),
-        "shared": tuple(SharedCost(name, cost, shared) for name, (cost, shared) in found.shared.items()),
+        "shared": tuple(NamedSharedCost(name, cost, shared) for name, (cost, shared) in found.shared.items()),
     }
     return with_groups(state, groups, changes)
 
@@ -229,7 +229,7 @@ def edit_text(edit: Edit) -> str:
     return json.dumps({"kind": kind, **plain_of(edit)}, allow_nan=False)
 
 
-def changed_by(state: State, edits: list[Edit], table: Table) -> State:
+def changed_by(state: State, edits: list[Edit], table: ExploredTable) -> State:
     """Return the state after some edits."""
     for edit in edits:
         state = edit.apply(state, table)

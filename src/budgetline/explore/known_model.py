@@ -10,8 +10,8 @@ from dataclasses import replace
 from budgetline.encoding import Encoding
 from budgetline.explore.edits import SetTarget, SetTask
 from budgetline.explore.group_edits import adopted
+from budgetline.explore.session_data import ExploredTable
 from budgetline.explore.state import State, changed_to
-from budgetline.explore.table import Table
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel
@@ -26,7 +26,7 @@ PLAIN: dict[str, tuple[object, ...]] = {
 """Settings that a session cannot change, and the values that it has; what folds decide is decided again."""
 
 
-def state_of_model(model: AnytimeModel, state: State, table: Table, target: str | None) -> State:
+def state_of_model(model: AnytimeModel, state: State, table: ExploredTable, target: str | None) -> State:
     """Return the state with the target, groups, prices and settings of a model.
 
     ``target`` None is the one useful column of the table that the model does not know. A ValueError names a setting

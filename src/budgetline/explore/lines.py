@@ -18,8 +18,8 @@ from budgetline.estimators.unattended import (
     usual_folds,
 )
 from budgetline.explore.results import todays_order
+from budgetline.explore.session_data import Data
 from budgetline.explore.state import State
-from budgetline.explore.table import Data
 from budgetline.files import model_path_for
 
 GROUPS = "groups.yaml"

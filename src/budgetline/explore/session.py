@@ -12,8 +12,8 @@ from pathlib import Path
 from budgetline.codec import plain_of, read_record
 from budgetline.explore.edits import Edit
 from budgetline.explore.group_edits import changed_by, edit_text, read_edit
+from budgetline.explore.session_data import Data, ExploredTable
 from budgetline.explore.state import Group, State
-from budgetline.explore.table import Data, Table
 from budgetline.files import KeptFile
 from budgetline.messages import shown
 
@@ -127,7 +127,7 @@ class SessionRecord:
             tuple(step.edits for step in undone),
         )
 
-    def history(self, table: Table) -> History:
+    def history(self, table: ExploredTable) -> History:
         """Return the history, or only the saved state if the edits do not lead to it."""
         found = History(self.state) if self.base is None else _replayed(History(self.base), self.done, table)
         later = _replayed(replace(found, past=()), self.undone, table)
@@ -142,7 +142,7 @@ class SessionRecord:
         return json.dumps({"kind": KIND, "schema": SCHEMA, **plain_of(self)}, allow_nan=False, indent=1) + "\n"
 
 
-def _replayed(history: History, steps: tuple[tuple[str, ...], ...], table: Table) -> History:
+def _replayed(history: History, steps: tuple[tuple[str, ...], ...], table: ExploredTable) -> History:
     """Return a history after steps, up to the first that fails."""
     with suppress(ValueError, TypeError, RecursionError):
         for texts in steps:
@@ -151,7 +151,7 @@ def _replayed(history: History, steps: tuple[tuple[str, ...], ...], table: Table
     return history
 
 
-def stepped(history: History, edits: list[Edit], table: Table) -> History:
+def stepped(history: History, edits: list[Edit], table: ExploredTable) -> History:
     """Return the history after edits that are one step."""
     state = changed_by(history.state, edits, table)
     label = edits[0].label if len(edits) == 1 else f"{len(edits)} changes"
@@ -173,7 +173,7 @@ def read_session(content: str | bytes, where: str) -> SessionRecord:
         raise ValueError(f"{where} is not a session of budgetline explore: {error}") from error
 
 
-def opening_state(table: Table) -> State:
+def opening_state(table: ExploredTable) -> State:
     """Return the state of a new session: each column is a group, and columns that do not help are left out."""
     names = tuple(column.name for column in table.columns)
     groups = tuple(Group(name, (name,)) for name in names if name not in table.unhelpful)
@@ -196,7 +196,7 @@ class Session:
         return None if self.file is None else self.file.path
 
     @property
-    def table(self) -> Table:
+    def table(self) -> ExploredTable:
         """What is in the table."""
         return self.data.table
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from budgetline.explore.session import Session
+from budgetline.explore.session_data import Target
 from budgetline.explore.state import ENCODINGS, LOSSES, METRICS, TASKS
-from budgetline.explore.table import Target
 from budgetline.leastsquares.rules import RULES
 
 

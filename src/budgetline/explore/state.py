@@ -38,7 +38,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class SharedCost:
+class NamedSharedCost:
     """A cost that the first of the groups that share it pays, once."""
 
     name: str
@@ -61,7 +61,7 @@ class State:
     task: str = ""
     loss: str = ""
     left_out: tuple[str, ...] = ()
-    shared: tuple[SharedCost, ...] = ()
+    shared: tuple[NamedSharedCost, ...] = ()
     start: tuple[str, ...] = ()
     encoding: str = "spline"
     alpha: Annotated[float | None, AtLeast(0)] = None

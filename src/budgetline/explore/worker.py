@@ -10,8 +10,9 @@ from time import perf_counter, thread_time
 from traceback import print_exc
 from typing import Generic, TypeVar
 
+from budgetline.estimators.unattended import Estimator
 from budgetline.explore.board import PARTS, Board
-from budgetline.explore.fits import Check, Estimator, Learned, learn
+from budgetline.explore.fits import Check, Learned, learn
 from budgetline.explore.results import (
     Part,
     budget_part,
@@ -22,8 +23,8 @@ from budgetline.explore.results import (
     plan_of,
     preliminary_part,
 )
+from budgetline.explore.session_data import Data, Sample
 from budgetline.explore.state import State
-from budgetline.explore.table import Data, Sample
 from budgetline.messages import cut, hold_warnings, printable
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality import Plan

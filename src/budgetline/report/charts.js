@@ -18,6 +18,9 @@ export function change(x, style) {
 }
 export const withError = (value, error, style) => error === null || error === undefined || value === null
   ? number(value, style) : `${number(value, style).replace(" %", "")} ± ${number(error, style)}`;
+// A name as nodes: lines break after "_", "." and the like, and within "MonthlyIncome", before they break a word.
+const WORDS = /(?<=[_./\-])(?=[^_./\-])|(?<=[a-z])(?=[A-Z])/;
+export const named = name => name.split(WORDS).flatMap((part, k) => (k ? [document.createElement("wbr"), part] : [part]));
 export const difference = (a, b) => (a === null || b === null ? null : b - a);
 
 // -- scales and axes ---
@@ -99,6 +102,11 @@ export function lastWithin(costs, budget) {
   let k = 0;
   while (k + 1 < costs.length && costs[k + 1] <= budget * (1 + SLACK)) k++;
   return k;
+}
+// Folds may buy more than the model does: what they do then is no budget of a page.
+export function within(curve, total) {
+  const n = lastWithin(curve.costs, total) + 1;
+  return { ...curve, costs: curve.costs.slice(0, n), values: curve.values.slice(0, n), errors: curve.errors.slice(0, n) };
 }
 export const errorAt = (curve, k) => (curve.errors?.length ? curve.errors[k] : null);
 export const bounds = curve => curve.values.flatMap((v, k) => v === null ? [] : [v - (errorAt(curve, k) || 0), v + (errorAt(curve, k) || 0)]);

@@ -2,16 +2,11 @@
 const record = JSON.parse(document.getElementById("record").textContent);
 const { sequence, measure, unit } = record;
 const total = sequence.length ? sequence.at(-1).cumulative_cost : 0;
-// Folds may buy more than the model does: what they do then is no budget of this page.
-function within(curve) {
-  const n = lastWithin(curve.costs, total) + 1;
-  return { ...curve, costs: curve.costs.slice(0, n), values: curve.values.slice(0, n), errors: curve.errors.slice(0, n) };
-}
-const curves = record.curves.map(within);
+const curves = record.curves.map(curve => within(curve, total));
 const training = curves.find(c => c.kind === "training");
 const main = curves.find(c => c.kind === "cross-validated") || training;
 const limit = record.certificate ? record.certificate.curve : null;
-const plans = record.plans ? { ...record.plans, curve: within(record.plans.curve) } : null;
+const plans = record.plans ? { ...record.plans, curve: within(record.plans.curve, total) } : null;
 const { costs } = training;
 const $ = id => document.getElementById(id);
 
@@ -188,7 +183,7 @@ function drawReliability(counts) {
 let budget = 0;
 function chip(name, kind) {
   const found = document.createElement("li");
-  found.textContent = name;
+  found.append(...named(name));
   found.className = kind;
   return found;
 }
@@ -223,7 +218,7 @@ function setBudget(wanted, by) {
   const bought = sequence.slice(0, stage).map(s => s.group);
   $("groups").replaceChildren(...(stage ? bought : ["none"]).map(name => chip(name, stage ? "" : "none")));
   showKnown(bought);
-  $("next-group").textContent = next ? next.group : "none: all groups are computed";
+  $("next-group").replaceChildren(...(next ? named(next.group) : ["none: all groups are computed"]));
   const effect = next ? change(difference(main.values[pointOf(stage)], main.values[pointOf(stage + 1)]), style) : "";
   $("next-what").textContent = next
     ? `costs ${amount(next.cost)}, affordable from a budget of ${amount(costs[stage + 1])}; changes ${measure.label} by ${effect}${main === training ? " (training)" : ""}` : "";

@@ -1,7 +1,7 @@
 // Step 4: what a budget buys, the plan for it, what comes next, and what each group does.
 
 import { curveLegend, describeValue, drawOrder, isJudged, mainCurve, markBudget, onResize, widthOf } from "./chart.js";
-import { SLACK, amount, change, difference, lastWithin, number } from "./charts.js";
+import { SLACK, amount, change, difference, lastWithin, named, number } from "./charts.js";
 import { $, chips, dim, el, keep, setText } from "./dom.js";
 import { count, share } from "./format.js";
 
@@ -82,11 +82,11 @@ export function setUpBudget(session) {
     setText($("quality-label"), found.curve ? `Expected ${measure.label}` : `${measure.label} on the training data`);
     setText($("quality"), text);
     setText($("quality-error"), error === null ? "" : `± ${number(error, measure.style)}`);
-    setText($("spent"), `${amount(spent)} of ${amount(total())} ${unit}`);
+    setText($("spent"), `${amount(spent)} of ${amount(found.total_cost)} ${unit}`);
     setText($("left"), rest > total() * SLACK && next ? `${amount(rest)} left, too little for the next group` : "");
     setText($("count"), `${stage} of ${steps.length}`);
     chips($("bought"), steps.slice(0, stage).map(step => step.group));
-    setText($("next-group"), next ? next.group : "none: all groups are bought");
+    $("next-group").replaceChildren(...(next ? named(next.group) : ["none: all groups are bought"]));
     setText($("next-what"), next ? `costs ${amount(next.cost)}, within a budget of ${amount(next.cumulative_cost)}; changes ${measure.label} by ${change(difference(value, next.value), measure.style)}` : "");
     const said = `${amount(budget)} ${unit}: ${stage} of ${steps.length} groups, ${measure.label} ${text}`;
     slider.setAttribute("aria-valuetext", said);
@@ -140,7 +140,7 @@ export function setUpBudget(session) {
     const most = Math.max(...part.rows.map(row => row.gain)), best = part.rows[0], along = row => (row.along.length ? ` (with ${row.along.join(", ")})` : "");
     setText($("next-best"), part.error ?? (best ? `Next: ${best.group}${along(best)}, for ${amount(best.cost)}` : "Nothing else helps: you have all useful groups."));
     $("next-rows").closest(".scroll").hidden = !part.rows.length;
-    $("next-rows").replaceChildren(...part.rows.map(row => el("tr", {}, el("th", { scope: "row" }, `${row.group}${along(row)}`), el("td", { class: "num" }, amount(row.cost)), el("td", { class: "num" }, share(row.gain / most)))));
+    $("next-rows").replaceChildren(...part.rows.map(row => el("tr", {}, el("th", { scope: "row" }, ...named(`${row.group}${along(row)}`)), el("td", { class: "num" }, amount(row.cost)), el("td", { class: "num" }, share(row.gain / most)))));
   }
   // The server draws them, as it does for the report, with all names escaped.
   function effectPicture({ caption, picture }) {
@@ -162,8 +162,9 @@ export function setUpBudget(session) {
     const found = order(), { budget: wanted, unit } = session.state;
     const result = $("budget-result");
     result.hidden = !isJudged(found);
-    dim(result, !session.fresh("order"));
-    result.dataset.fresh = String(session.fresh("order"));
+    const fresh = session.fresh("order") && session.part("order") === found;
+    dim(result, !fresh);
+    result.dataset.fresh = String(fresh);
     const typing = document.activeElement === slider || document.activeElement === field;
     const place = wanted ?? (found ? firstBudget() : total());
     const key = `${place} ${total()} ${found?.serial} ${unit}`;

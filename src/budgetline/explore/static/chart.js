@@ -1,6 +1,6 @@
 // The curve of an order, with a budget marked on it.
 
-import { amount, bounds, canvas, costScale, curveAxes, draw, drawBand, drawSteps, errorAt, lastWithin, legend, number, scaleOf, walkable, withError } from "./charts.js";
+import { amount, bounds, canvas, costScale, curveAxes, draw, drawBand, drawSteps, errorAt, lastWithin, legend, number, scaleOf, walkable, withError, within } from "./charts.js";
 
 // Draw again when the width changes.
 export function onResize(plot, drawAgain) {
@@ -18,10 +18,10 @@ export function widthOf(plot) {
   return widths.get(plot);
 }
 
-// What is drawn: held-out folds if they are there, else the training data.
-export const mainCurve = order => order.curve ?? order.training;
+// What is drawn: held-out folds if they are there, else the training data, up to what the whole order costs.
+export const mainCurve = order => within(order.curve ?? order.training, order.total_cost);
 // An order that is only a first guess has no curve yet.
-export const isJudged = order => Boolean(order?.steps.length && order.measure && mainCurve(order));
+export const isJudged = order => Boolean(order?.steps.length && order.measure);
 
 // Draw the order's curve. Returns the scales, so that a budget can be marked without drawing all again.
 export function drawOrder(plot, order, unit, height, choose) {
@@ -54,10 +54,11 @@ export function markBudget({ x, y, box, area, now, mark, main }, budget) {
   const none = budget === null, value = none ? null : main.values[lastWithin(main.costs, budget)] ?? null;
   for (const node of [area, now, mark]) node.setAttribute("visibility", none || (node === mark && value === null) ? "hidden" : "visible");
   if (none) return;
-  area.setAttribute("width", Math.max(0, x.place(budget) - box.left));
-  now.setAttribute("x1", x.place(budget));
-  now.setAttribute("x2", x.place(budget));
-  mark.setAttribute("cx", x.place(budget));
+  const at = Math.min(x.place(budget), box.right);
+  area.setAttribute("width", Math.max(0, at - box.left));
+  now.setAttribute("x1", at);
+  now.setAttribute("x2", at);
+  mark.setAttribute("cx", at);
   if (value !== null) mark.setAttribute("cy", y.place(value));
 }
 export function curveLegend(place, order) {

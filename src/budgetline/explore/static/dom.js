@@ -1,5 +1,7 @@
 // Small helpers for elements. Names from files enter the page as text nodes only.
 
+import { named } from "./charts.js";
+
 export const $ = id => document.getElementById(id);
 
 // Make an element: keys that start with "on" are listeners, the others attributes; children are nodes or text.
@@ -77,7 +79,7 @@ export function onCommit(field, commit, pause = 0) {
 }
 
 export function chips(list, names, kindOf = () => "") {
-  list.replaceChildren(...(names.length ? names.map(name => el("li", { class: kindOf(name) }, name)) : [el("li", { class: "none" }, "none")]));
+  list.replaceChildren(...(names.length ? names.map(name => el("li", { class: kindOf(name) }, ...named(name))) : [el("li", { class: "none" }, "none")]));
 }
 
 export function saveAs(blob, name) {

@@ -2,7 +2,7 @@
 
 import { curveLegend, drawOrder, isJudged, markBudget, onResize, widthOf } from "./chart.js";
 import { $, dim, el, onCommit, setField, setText } from "./dom.js";
-import { amount, number } from "./charts.js";
+import { amount, named, number } from "./charts.js";
 
 const WORDS = {
   regression: "a number", classification: "a class", squared_error: "a measurement (squared error)", poisson: "a count (Poisson)", log_loss: "probabilities (log loss)",
@@ -11,6 +11,7 @@ const WORDS = {
   single: "the best column (single)", static: "each group on its own (static)",
   roc_auc: "telling classes apart (ROC AUC)", accuracy: "correct classes (accuracy)", explained: "share explained", r2: "share explained (R²)", mse: "mean squared error",
 };
+const FIRST = "A first order. It may still change: settings are being chosen, and quality is being measured.";
 const SETTINGS = [["task", "What is predicted"], ["loss", "The number is"], ["metric", "Quality is measured by"], ["encoding", "Columns are used"], ["rule", "Order chosen by"]];
 
 function settingFields(session, complain) {
@@ -67,11 +68,13 @@ export function setUpOrder(session, complain, setBudget) {
   function fill(order) {
     const { measure } = order;
     if (measure) setText($("value-head"), measure.label);
-    $("steps").replaceChildren(...order.steps.map(step => el("tr", { "data-group": step.group }, el("td", { class: "num" }, String(step.step)), el("th", { scope: "row" }, step.group), el("td", { class: "moved" }, movedMark(step)),
+    $("steps").replaceChildren(...order.steps.map(step => el("tr", { "data-group": step.group }, el("td", { class: "num" }, String(step.step)), el("th", { scope: "row" }, ...named(step.group)), el("td", { class: "moved" }, movedMark(step)),
       el("td", { class: "num" }, session.state.start.includes(step.group) ? "free" : amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)))));
     if (!isJudged(order)) return;
+    const names = new Set(session.state.groups.map(group => group.name)), pairs = order.steps.some(step => !names.has(step.group));
+    const both = pairs ? " A group with × in its name is a pair of columns. It costs nothing once both columns are bought." : "";
     const never = order.left_out_of_order?.length ? ` Never bought: ${order.left_out_of_order.join(", ")}.` : "";
-    setText($("order-how"), `Quality is measured on held-out rows: each of ${measure.folds} folds (${measure.folds_made}) is predicted by a model that did not see it.${never}`);
+    setText($("order-how"), `Quality is measured on held-out rows: each of ${measure.folds} folds (${measure.folds_made}) is predicted by a model that did not see it.${both}${never}`);
     $("order-notes").replaceChildren(...order.warnings.map(note => el("li", {}, note)));
     $("order-notes").hidden = !order.warnings.length;
     curveLegend($("order-legend"), order);
@@ -80,14 +83,16 @@ export function setUpOrder(session, complain, setBudget) {
   return () => {
     const order = session.part("order"), fresh = session.fresh("order"), result = $("order-result");
     renderSettings();
-    dim(result, !fresh || order?.preliminary === true);
+    const first = fresh && order?.preliminary === true;
+    dim(result, !fresh);
+    // The curve, and what is said of it, belong to the order before.
+    for (const id of ["order-curve", "order-about"]) { $(id).hidden = !chart && !isJudged(order); dim($(id), first); }
     result.setAttribute("aria-busy", String(!fresh));
     result.hidden = !order?.steps.length;
     $("order-problem").hidden = !order?.error;
     setText($("order-problem"), order?.error ?? "");
-    dim($("headline"), !fresh || order?.preliminary === true);
-    if (order?.headline || order?.error) setText($("headline"), order.headline ?? "");
-    else if (!order || !$("headline").textContent) setText($("headline"), "Computing the first order…");
+    dim($("headline"), !fresh);
+    setText($("headline"), order ? (order.preliminary ? FIRST : order.headline ?? "") : "Computing a first order…");
     setText($("moves"), order?.moved?.sentence ?? "");
     if (chart) markBudget(chart, session.state.budget);
     if (order?.steps.length && drawn !== `${order.serial} ${session.state.unit}`) {

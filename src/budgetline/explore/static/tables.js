@@ -1,6 +1,6 @@
 // Step 1: the columns of the table, the target, and columns to leave out.
 
-import { amount } from "./charts.js";
+import { amount, named } from "./charts.js";
 import { $, el, keep, setText } from "./dom.js";
 import { count, some } from "./format.js";
 
@@ -40,7 +40,7 @@ export function setUpTable(session) {
   function makeRow(column) {
     const use = el("input", { type: "checkbox", "aria-label": `Use ${column.name}`, onchange: () => session.edit({ kind: use.checked ? "take_in" : "leave_out", columns: [column.name] }) });
     const pick = el("button", { type: "button", class: "pick", onclick: () => session.edit({ kind: "set_target", column: column.name }) });
-    const row = el("tr", {}, el("td", { class: "use-cell" }, use), el("th", { scope: "row" }, column.name), el("td", { class: "kind" }, kindText(column)),
+    const row = el("tr", {}, el("td", { class: "use-cell" }, use), el("th", { scope: "row" }, ...named(column.name)), el("td", { class: "kind" }, kindText(column)),
       el("td", { class: "values" }, valuesText(column)), el("td", { class: "missing" }, column.missing ? column.missing.toLocaleString("en") : "–"), el("td", { class: "act" }, pick));
     return Object.assign(row, { use, pick });
   }

@@ -69,7 +69,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Table:
+class ExploredTable:
     """The columns of a table, as :class:`ColumnDescription` counts them, and how its text files are written.
 
     ``unhelpful`` are columns that are left out at first, each with the reason in words. ``target`` returns a column as
@@ -153,7 +153,7 @@ class Data:
         return total.hexdigest()
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> ExploredTable:
         """What is in the files."""
         paths, kind = self.found
         found = describe(RawFiles.of(paths, kind, self.delimiter, self.na or None))
@@ -161,7 +161,7 @@ class Data:
             raise ValueError(f"{self.place} holds no rows")
         reasons = {column.name: _unhelpful(column, found.identifiers) for column in found.columns}
         unhelpful = {name: reason for name, reason in reasons.items() if reason}
-        return Table(self.name, found.rows, found.columns, found.text, unhelpful, self.target)
+        return ExploredTable(self.name, found.rows, found.columns, found.text, unhelpful, self.target)
 
     @cached_property
     def _targets(self) -> dict[str, Target]:
