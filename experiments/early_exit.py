@@ -236,7 +236,7 @@ def calibration(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.nd
                     estimate(j + 1, s) for j, s in enumerate(judged[:-1])
                 )
             if where == "training rows":
-                slopes.append(learned.slope[:4, 0, 0])
+                slopes.append(np.array([change.slope[0, 0] for change in learned.changes[:4]]))
     return {k: np.concatenate(v) for k, v in estimates.items()}, np.concatenate(changed), np.mean(slopes, axis=0)
 
 

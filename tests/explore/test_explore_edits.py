@@ -178,7 +178,7 @@ def test_rows_without_a_target_are_dropped(state, data):
     ("values", "task", "form"),
     [
         ([f"{k % 9}.90%" for k in range(60)], "regression", "percent, such as '0.90%' = 0.9"),
-        (["36 months" if k % 3 else "60 months" for k in range(60)], "classification", "duration in months"),
+        (["36 months" if k % 3 else "60 months" for k in range(60)], "classification", ""),
         ([f"{k % 2}.0" for k in range(60)], "classification", ""),
         ([f"c{k % 9}" for k in range(100)], "classification", ""),
         (["true" if k % 3 else "false" for k in range(60)], "classification", ""),
@@ -201,7 +201,7 @@ def test_the_task_is_that_of_the_command_line(tmp_path, capfd, values, task, for
     ("values", "message"),
     [
         ([f"c{k}" for k in range(60)], "the target 'y' holds more than 50 classes, such as 'c0', 'c1': if these are"),
-        (["8.9%"] * 59 + ["much"], "the target 'y' is percent in most rows, and 'much' in line 61"),
+        ([f"{k % 9}.9%" for k in range(59)] + ["much"], "the target 'y' is percent in most rows, and 'much' in line 61"),
         (
             [f"2020-01-{k % 28 + 1:02}" for k in range(60)],
             "column 'y' holds dates or times, neither numbers nor labels",
@@ -211,7 +211,6 @@ def test_the_task_is_that_of_the_command_line(tmp_path, capfd, values, task, for
     ],
 )
 def test_a_column_that_cannot_be_the_target_says_why(tmp_path, values, message):
-    values[1] = "1.1%" if values[0] == "8.9%" else values[1]
     data = table_of(tmp_path / "t.csv", {"a": [k % 7 for k in range(len(values))], "y": values})
     with pytest.raises(ValueError, match=message):
         edited(opening_state(data.table), data, target())
