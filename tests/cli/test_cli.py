@@ -1170,3 +1170,12 @@ def test_errors_are_short_whatever_is_given(run, value):
         assert found.code == 2, arguments[4]
         assert len(found.err) < 2100
         assert found.err.count("\n") == 1
+
+
+def test_of_many_groups_that_are_not_bought_the_first_are_named(run):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(80, 30))).add_prefix("x")
+    X.assign(y=X.x3).to_csv("data.csv", index=False)
+    found = run("fit", "data.csv", "-t", "y", "--no-cv", "--max-groups", "1")
+    assert found.code == 0, found.err
+    names = [f"x{k}" for k in range(30) if k != 3]
+    assert f"not bought: {', '.join(names[:20])} and 9 more" in found.out.splitlines()

@@ -201,7 +201,10 @@ def test_the_task_is_that_of_the_command_line(tmp_path, capfd, values, task, for
     ("values", "message"),
     [
         ([f"c{k}" for k in range(60)], "the target 'y' holds more than 50 classes, such as 'c0', 'c1': if these are"),
-        ([f"{k % 9}.9%" for k in range(59)] + ["much"], "the target 'y' is percent in most rows, and 'much' in line 61"),
+        (
+            [f"{k % 9}.9%" for k in range(59)] + ["much"],
+            "the target 'y' is percent in most rows, and 'much' in line 61",
+        ),
         (
             [f"2020-01-{k % 28 + 1:02}" for k in range(60)],
             "column 'y' holds dates or times, neither numbers nor labels",

@@ -31,6 +31,8 @@ from budgetline.tables import text_table
 SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75)
 """Budgets in tables, as shares of the total cost, before rounding; the total cost comes last."""
 _held: list[str] = []
+MOST_NOT_BOUGHT = 20
+"""Groups that are not bought: the first are named, the others counted."""
 
 
 class Refused(Exception):
@@ -145,7 +147,9 @@ class Printer:
             rows = [[*row, with_error(value, error, "percent")] for row, (value, error) in both]
         self.table(header, rows, left={1})
         if not_bought := left_out(model):
-            self.say(f"not bought: {in_line(not_bought)}")
+            more = len(not_bought) - MOST_NOT_BOUGHT
+            rest = f" and {more:,} more" if more > 0 else ""
+            self.say(f"not bought: {in_line(not_bought[:MOST_NOT_BOUGHT])}{rest}")
 
     def budgets(self, curve: BudgetCurve) -> None:
         """Print a table of what some budgets buy."""

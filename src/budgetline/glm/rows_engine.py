@@ -17,7 +17,7 @@ from scipy import sparse
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
 from budgetline.devices import Device, library_of, on_host
-from budgetline.glm.curvature import Curvature, part_of
+from budgetline.glm.curvature import Curvature
 from budgetline.glm.engines import Loss, target_level
 from budgetline.glm.partial_hessian import KeptHessian, updated_hessian
 from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, leading, small_product
@@ -109,13 +109,16 @@ class RowsEngine:
 
     def blocks(self, groups: Positions, curvature: Curvature, n_scores: int) -> Float:
         """Return Σ curvature ⊗ zz' of groups (J, s) of one size, without the intercept, shape (J, sQ, sQ)."""
-        at_once, found = max(1, TOGETHER // groups.shape[1]), []
+        size, found = groups.shape[1], []
+        at_once = max(1, TOGETHER // size)
         for start in range(0, len(groups), at_once):
             part = groups[start : start + at_once]
             Z = self.design.plain(part.ravel())
             H = self.products(Z, Z, curvature, (part.size, n_scores, part.size, n_scores))
-            found += [part_of(H, place, place) for place in np.arange(part.size).reshape(part.shape)]
-        return np.array(found)
+            H = H.reshape(len(part), size, n_scores, len(part), size, n_scores)
+            own = np.einsum("jsqjtr->jsqtr", H)  # the blocks on the diagonal
+            found.append(own.reshape(len(part), size * n_scores, size * n_scores))
+        return np.concatenate([np.empty((0, size * n_scores, size * n_scores)), *found])
 
     def products(
         self, Z: RowBlocks, A: RowBlocks | None, curvature: Curvature, shape: tuple[int, int, int, int]
