@@ -1,8 +1,8 @@
 """The process lane: extractors in worker processes, which are killed when they are late.
 
 pebble 5.2.3 was tried instead (2026-11-18, 2 cores). A call takes 1.5 times as long, and processes that a killed worker
-has started live on. Behind a late worker in C code, the next answer takes 3 s (here 0.06 to 0.3 s); behind one that hangs
-in Python, 0.02 to 0.05 s (here 0.05 to 0.3 s). If the system kills an idle worker, the pool is broken for good.
+has started live on. Behind a late worker in C code, the next answer takes 3 s (here 0.06 to 0.3 s). Behind one that
+hangs in Python it takes 0.02 to 0.05 s (here 0.05 to 0.3 s). If the system kills an idle worker, the pool is broken.
 """
 
 from __future__ import annotations
