@@ -73,14 +73,16 @@ def tall(dtype: type) -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
 
 def tall_case(dtype: type) -> Measurements:
     X, y, groups = tall(dtype)
-    fr, omp = AnytimeRegressor(groups), AnytimeRegressor(groups, rule="omp")
-    memory = peak_rise_mb(lambda: fr.fit(X, y))
-    times = in_turns({"XtX": lambda: X.T @ X, "fr": lambda: fr.fit(X, y), "omp": lambda: omp.fit(X, y)}, rounds=7)
+    forward, omp = AnytimeRegressor(groups), AnytimeRegressor(groups, rule="omp")
+    memory = peak_rise_mb(lambda: forward.fit(X, y))
+    times = in_turns(
+        {"XtX": lambda: X.T @ X, "forward": lambda: forward.fit(X, y), "omp": lambda: omp.fit(X, y)}, rounds=7
+    )
     return {
         "X'X seconds": float(np.median(times["XtX"])),
-        "fr seconds": float(np.median(times["fr"])),
-        "fr / X'X": float(np.median(times["fr"] / times["XtX"])),
-        "fr / omp": float(np.median(times["fr"] / times["omp"])),
+        "forward seconds": float(np.median(times["forward"])),
+        "forward / X'X": float(np.median(times["forward"] / times["XtX"])),
+        "forward / omp": float(np.median(times["forward"] / times["omp"])),
         "memory above X, MB": memory,
     }
 
@@ -115,12 +117,12 @@ def wide_case() -> Measurements:
     X = rng.standard_normal((n, D))
     y = X[:, ::100] @ rng.standard_normal(D // 100) + rng.standard_normal(n)
     groups = [list(range(s, s + 5)) for s in range(0, D, 5)]
-    models = {rule: AnytimeRegressor(groups, rule=rule, max_groups=400) for rule in ("omp", "fr")}
+    models = {rule: AnytimeRegressor(groups, rule=rule, max_groups=400) for rule in ("omp", "forward")}
     times = in_turns({rule: lambda m=m: m.fit(X, y) for rule, m in models.items()}, rounds=2)
     return {
         "omp seconds": float(times["omp"].min()),
-        "fr seconds": float(times["fr"].min()),
-        "fr / omp": float(np.median(times["fr"] / times["omp"])),
+        "forward seconds": float(times["forward"].min()),
+        "forward / omp": float(np.median(times["forward"] / times["omp"])),
         "peak memory, MB": _status("VmHWM") / 1024,
     }
 
@@ -131,7 +133,7 @@ def growth_case() -> Measurements:
 
     def moments(n: int, D: int) -> Moments:
         X = rng.standard_normal((n, D))
-        return Moments.of(X, X @ rng.standard_normal(D) + rng.standard_normal(n))
+        return Moments.from_data(X, X @ rng.standard_normal(D) + rng.standard_normal(n))
 
     def exponent(sizes: list[int], work: Callable[[int], Callable[[], object]]) -> float:
         times = [min(seconds(w) for _ in range(5)) for w in map(work, sizes)]
@@ -151,7 +153,7 @@ def growth_case() -> Measurements:
 
 def _moments_work(rng: np.random.Generator, n: int, D: int) -> Callable[[], object]:
     X, y = rng.standard_normal((n, D)), rng.standard_normal(n)
-    return lambda: Moments.of(X, y)
+    return lambda: Moments.from_data(X, y)
 
 
 def printed_case() -> Measurements:
@@ -162,7 +164,7 @@ def printed_case() -> Measurements:
     y = X @ rng.standard_normal(D) + 5 * rng.standard_normal(n)
     groups = [list(range(s, s + size)) for s in range(0, D, size)]
     costs = rng.uniform(0.5, 2, len(groups))
-    ours = {rule: AnytimeRegressor(groups, costs, rule=rule) for rule in ("omp", "fr")}
+    ours = {rule: AnytimeRegressor(groups, costs, rule=rule) for rule in ("omp", "forward")}
     orders: dict[str, list[int]] = {}
     times = {
         name: np.median(t) for name, t in in_turns({r: lambda m=m: m.fit(X, y) for r, m in ours.items()}, 9).items()
@@ -174,8 +176,8 @@ def printed_case() -> Measurements:
         assert orders[rule] == model.order_.tolist(), f"{rule}: not the same sequence"
     return {
         "omp printed / ours": float(times["omp printed"] / times["omp"]),
-        "fr printed / ours": float(times["fr printed"] / times["fr"]),
-        "printed: fr / omp": float(times["fr printed"] / times["omp printed"]),
+        "forward printed / ours": float(times["forward printed"] / times["forward"]),
+        "printed: forward / omp": float(times["forward printed"] / times["omp printed"]),
     }
 
 
@@ -204,10 +206,10 @@ def printed_steps(
     chosen: list[int] = []
     while len(order) < len(groups):
         residual = y - X[:, chosen] @ refit(chosen) if chosen else y
-        before = explained(chosen) if chosen and rule == "fr" else 0.0
+        before = explained(chosen) if chosen and rule == "forward" else 0.0
         rates = np.full(len(groups), -np.inf)
         for g in set(range(len(groups))) - set(order):
-            if rule == "fr":
+            if rule == "forward":
                 rates[g] = (explained(chosen + groups[g]) - before) / costs[g]
             else:
                 A = X[:, groups[g]]
@@ -222,17 +224,17 @@ CASES = {
     "float64": (
         "200,000 × 501 float64, 51 groups",
         lambda: tall_case(np.float64),
-        {"fr / X'X": 1.35, "fr / omp": 1.2, "memory above X, MB": 200},
+        {"forward / X'X": 1.35, "forward / omp": 1.2, "memory above X, MB": 200},
     ),
     "float32": (
         "200,000 × 501 float32, 51 groups",
         lambda: tall_case(np.float32),
-        {"fr / X'X": 1.35, "fr / omp": 1.2, "memory above X, MB": 200},
+        {"forward / X'X": 1.35, "forward / omp": 1.2, "memory above X, MB": 200},
     ),
     "wide": (
         "2,000 × 20,000, groups of 5, first 400",
         wide_case,
-        {"fr / omp": 2.0, "peak memory, MB": 1536},
+        {"forward / omp": 2.0, "peak memory, MB": 1536},
     ),
     "correction": (
         "the correction: 200,000 × 501, and five folds of 50,000 of its rows",

@@ -45,7 +45,7 @@ class Client:
 
     def edit(self, **edit: object) -> dict:
         """Make a change; return the new snapshot."""
-        return self.ask("/api/edit", {"edit": edit})
+        return self.ask("/api/edit", {"edits": [edit]})
 
     def order(self, revision: int, *, final: bool = True) -> dict:
         """Wait for the first or the final order of a revision."""

@@ -79,7 +79,7 @@ def write_nhanes(folder: Path) -> tuple[str, ...]:
     }
     groups = FeatureGroups(columns, given.costs)
     (folder / "nhanes.yaml").write_text(groups.to_yaml())
-    return ("nhanes.csv", "--new", "-t", "target", "-g", "nhanes.yaml")
+    return ("nhanes.csv", "--reset", "-t", "target", "-g", "nhanes.yaml")
 
 
 def drawn(kind: str, groups: int, rng: np.random.Generator) -> dict[str, object]:

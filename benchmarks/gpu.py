@@ -20,7 +20,7 @@ from types import ModuleType
 
 import numpy as np
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, open_data
 from budgetline.devices import Device, named_device, on_host
 
 ROWS, COLUMNS, GROUPS = 709_877, 501, [list(range(s, min(s + 10, 501))) for s in range(0, 501, 10)]
@@ -118,10 +118,10 @@ def streamed(X: object, y: object, rows: int) -> tuple[float, float, float, str]
         for name, settings in (("cpu", {}), ("device", {"device": "cuda"})):
             for _ in range(2):
                 start = perf_counter()
-                models[name] = AnytimeRegressor(groups).fit(open_source(paths, "y", **settings))
+                models[name] = AnytimeRegressor(groups).fit(open_data(paths, "y", **settings))
                 times[name] = perf_counter() - start
         start = perf_counter()
-        for partition in open_source(paths, "y").partitions:
+        for partition in open_data(paths, "y").partitions:
             for _ in partition.chunks(None):
                 pass
         return perf_counter() - start, times["cpu"], times["device"], differences(models["device"], models["cpu"])
@@ -137,7 +137,7 @@ def main() -> None:
     X, y, labels = tall(xp)
     size = 8 * ROWS * COLUMNS
     cases = [
-        ("least squares, fr", lambda: AnytimeRegressor(GROUPS), X, y, 0.06, 5),
+        ("least squares, forward", lambda: AnytimeRegressor(GROUPS), X, y, 0.06, 5),
         ("logistic, omp", lambda: AnytimeClassifier(GROUPS, rule="omp"), X, labels, 1.5, 2),
         ("logistic, score", lambda: AnytimeClassifier(GROUPS, rule="score"), X, labels, 2.5, 2),
     ]
@@ -150,7 +150,7 @@ def main() -> None:
         lines.append((row, name, make, table, target, model))
     WX, wy = wide(xp)
     groups = [list(range(s, s + 5)) for s in range(0, WIDE_COLUMNS, 5)]
-    for rule in ("fr", "omp"):
+    for rule in ("forward", "omp"):
         make = lambda rule=rule: AnytimeRegressor(groups, rule=rule, max_groups=WIDE_GROUPS)  # noqa: E731
         seconds, model = timed(xp, lambda m=make: m().fit(WX, wy), 2)
         memory = peak(xp, lambda m=make: m().fit(WX, wy), 8 * WIDE_ROWS * WIDE_COLUMNS)
@@ -194,7 +194,7 @@ def as_page(xp: ModuleType, rows: list[str], stream: tuple[float, float, float, 
             "",
             f"**Files.** A Parquet table of {ROWS:,} × {COLUMNS} (zstd): reading alone takes {reading:.1f} s in one "
             f"thread, a fit of least squares on the CPU {cpu:.1f} s, and through the device "
-            f'(`open_source(..., device="cuda")`) {device:.1f} s; order and difference: {same.replace(" | ", ", ")}.',
+            f'(`open_data(..., device="cuda")`) {device:.1f} s; order and difference: {same.replace(" | ", ", ")}.',
             "",
         ]
     )

@@ -26,7 +26,7 @@ from core import print_report
 
 from budgetline import AnytimeClassifier
 from budgetline.datasets import load_heart
-from budgetline.datasets.archive import read_archive
+from budgetline.datasets.loaders import read_archive
 
 SERVICE = Path(__file__).resolve().parents[1] / "examples" / "service.py"
 SLACK_MS = 5.0

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from core import Cases, Measurements, in_turns, main, seconds
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, open_data
 
 D, GROUP = 500, 10
 ROWS, PARQUET_FILES = 1_500_000, 3
@@ -104,7 +104,7 @@ def fit(path: Path, target: str | None, width: int) -> tuple[float, float, np.nd
     """Seconds, peak memory and coefficients of a fit, the opening of the source included."""
     model = AnytimeRegressor(groups(width))
     options = {} if target else {"n_features": width}
-    taken = seconds(lambda: model.fit(open_source(path, target, **options)))
+    taken = seconds(lambda: model.fit(open_data(path, target, **options)))
     return taken, peak_mb(), model.coef_
 
 
@@ -112,7 +112,7 @@ def read(path: Path, target: str | None, width: int) -> float:
     """Seconds of reading all chunks, doing nothing with them."""
 
     def work() -> None:
-        for partition in open_source(path, target, **({} if target else {"n_features": width})).partitions:
+        for partition in open_data(path, target, **({} if target else {"n_features": width})).partitions:
             for _ in partition.chunks(None):
                 pass
 
@@ -130,7 +130,7 @@ def fit_with_dask(path: Path, width: int) -> tuple[float, float, np.ndarray]:
         LocalCluster(local_directory=scratch, **settings) as cluster,
         Client(cluster) as client,
     ):
-        taken = seconds(lambda: model.fit(open_source(path, "y"), client=client))
+        taken = seconds(lambda: model.fit(open_data(path, "y"), client=client))
         return taken, max(client.run(peak_mb).values()), model.coef_
 
 
@@ -215,7 +215,7 @@ def text_case(file: str, write: Callable[[Path], None], target: str | None, roun
 def classify(path: Path, streamed: bool) -> tuple[float, float, int, np.ndarray]:
     """Seconds, peak memory, passes and coefficients of a logistic fit."""
     model = AnytimeClassifier(groups(TEXT_D), rule="omp")
-    source = open_source(path, "y")
+    source = open_data(path, "y")
     if streamed:
         taken = seconds(lambda: model.fit(source))
         return taken, peak_mb(), model.n_passes_, model.coef_

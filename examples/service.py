@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from budgetline import AnytimeClassifier, AnytimeRunner, Extractor
 from budgetline.datasets import load_heart
-from budgetline.runtime import Answer
+from budgetline.runtime import Prediction
 
 LABORATORY_MS, IMAGING_MS = float(os.environ.get("LABORATORY_MS", "8")), float(os.environ.get("IMAGING_MS", "15"))
 EXERCISE_MS = float(os.environ.get("EXERCISE_MS", "4"))
@@ -208,7 +208,7 @@ def arguments(question: Question, limit: float | None) -> dict[str, Any]:
     return {"raw": record, "deadline": deadline, "budget": question.budget, "known": known}
 
 
-def reply(answer: Answer) -> dict[str, Any]:
+def reply(answer: Prediction) -> dict[str, Any]:
     """Return an answer as JSON has it, times in milliseconds."""
     return {
         "value": answer.value, "probability": float(answer.probabilities[1]), "reason": answer.reason,

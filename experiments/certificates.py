@@ -30,12 +30,11 @@ from budgetline import (
     budget_curve,
     timeliness,
 )
+from budgetline.bounds.problem import Conditions, Quadratic
+from budgetline.bounds.relaxation import separate
+from budgetline.bounds.search import SEPARATING, Search
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid
-from budgetline.optimality.certify import CLOSED, SEPARATING, certified_budgets
-from budgetline.optimality.conditions import Conditions
-from budgetline.optimality.quadratic import Quadratic
-from budgetline.optimality.relaxation import separate
-from budgetline.optimality.search import Search
+from budgetline.optimality.certify import CLOSED, certified_budgets
 from budgetline.threads import one_blas_thread
 
 SHARES = (0.10, 0.25, 0.50)
@@ -128,7 +127,7 @@ class Certified:
 
 def certified(data: Data, seconds: float) -> Certified:
     """Do what ``certify`` does, and keep what is known on the way."""
-    moments = Moments.of(data.X, data.Y)
+    moments = Moments.from_data(data.X, data.Y)
     model = AnytimeRegressor(data.groups, alpha=data.alpha).fit_moments(moments)
     start = time.monotonic()
     problem, order = Quadratic.of_moments(moments, data.groups, None, data.alpha), model.order_.tolist()
@@ -151,7 +150,7 @@ def certificate_section(results: list[Certified], seconds: float) -> list[str]:
     """Return what is proven about greedy sequences."""
     columns = [f"at {share:.0%}: certified, (free duals), [set known]" for share in SHARES]
     times = ("Δ, s", "all, s", "verified, s")
-    head = ["data", "n × D", "groups", "Theorem 3.2", *columns, "timeliness, step", "linear", *times]
+    head = ["data", "n × D", "groups", "Theorem 3.2", *columns, "timeliness", *times]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for found in results:
         certificate, data = found.certificate, found.data
@@ -160,7 +159,7 @@ def certificate_section(results: list[Certified], seconds: float) -> list[str]:
         lines.append(
             f"| {data.name} | {data.X.shape[0]:,} × {data.X.shape[1]} | {len(data.groups)} | "
             f"{'–' if promise is None else f'{promise:.3f}'} | {' | '.join(cells)} | "
-            f"{certificate.timeliness().ratio:.3f} | {certificate.timeliness(interpolation='linear').ratio:.3f} | "
+            f"{certificate.timeliness().ratio:.3f} | "
             f"{found.separating:.2f} | {found.seconds:.2f} | {found.verifying:.2f} |"
         )
     below = [(f, share) for f in results for share in SHARES if f.at(share)[0] < GOAL]
@@ -269,7 +268,7 @@ def set_section(datas: list[Data], effort: Effort) -> list[str]:
     head = ("data", "budget", "prefix", "max_cost", "plan", "certified", "s", "held out: prefix", "max_cost", "plan")
     lines, certified_shares = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"], []
     for data in datas:
-        moments = Moments.of(data.X, data.Y)
+        moments = Moments.from_data(data.X, data.Y)
         model = AnytimeRegressor(data.groups, alpha=data.alpha).fit_moments(moments)
         for share in SHARES:
             budget = share * data.groups.prices.total
@@ -299,7 +298,7 @@ def set_section(datas: list[Data], effort: Effort) -> list[str]:
 def _scores(data: Data, fold: tuple[np.ndarray, np.ndarray], budget: float, effort: Effort) -> list[float]:
     """Return what prefix, sequence for the budget and plan, chosen on the training rows, explain of the others."""
     train, held = fold
-    moments = Moments.of(data.X[train], data.Y[train])
+    moments = Moments.from_data(data.X[train], data.Y[train])
     fits = (AnytimeRegressor(data.groups, alpha=data.alpha, max_cost=limit) for limit in (None, budget))
     model, limited = (fit.fit_moments(moments) for fit in fits)
     stage, plan = model.sequence_.stage_at(budget), model.plan(budget, time_limit=effort.seconds)
@@ -315,11 +314,12 @@ HEAD = """\
 Made by `python experiments/certificates.py --write docs/results/certificates.md`.
 
 Squared error throughout; classes are 0/1 indicators. What is certified is F on the training data: what the greedy
-sequence `fr` explains over a bound on what *any* set of groups within the same budget could. A single sequence need not
-be able to reach all of these. In round brackets: with the bound that the models of the prefixes give for nothing. In
-square brackets: the best set that is known over the bound, which tells how much of the gap is the bound's. "Theorem
-3.2" is what the theorem promises at every prefix. Timeliness is certified in the same way, for all budgets together.
-Times are those of one thread; every certificate was verified by the verifier, which shares no code with the search.
+sequence `forward` explains over a bound on what *any* set of groups could explain within the budget. A single sequence
+need not be able to reach all of these. In round brackets: with the bound that the models of the prefixes give for
+nothing. In square brackets: the best set that is known over the bound, which tells how much of the gap is the bound's.
+"Theorem 3.2" is what the theorem promises at every prefix. Timeliness is certified in the same way, for all budgets
+together. Times are those of one thread; every certificate was verified by the verifier, which shares no code with the
+search.
 """
 
 SEQUENCES = """\

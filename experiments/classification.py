@@ -33,13 +33,13 @@ METRICS = ("AUC", "accuracy")
 
 CHEAPEST = "cheapest first"
 METHODS: dict[str, dict[str, Any]] = {
-    "fr": {"rule": "fr"},
+    "forward": {"rule": "forward"},
     "omp": {"rule": "omp"},
     "score": {"rule": "score"},
-    "fr, cost-insensitive": {"rule": "fr", "cost_sensitive": False},
+    "forward, cost-insensitive": {"rule": "forward", "cost_sensitive": False},
     CHEAPEST: {"rule": "omp"},
 }
-REPLANNED, EVERYTHING = "fr, a new plan for each budget", "all features, whatever the budget"
+REPLANNED, EVERYTHING = "forward, a new plan for each budget", "all features, whatever the budget"
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def predictions(data: Bunch, name: str, split: Split) -> Iterator[tuple[str, lis
     for method, params in METHODS.items():
         model = fitted(**params, schedule=listed if method == CHEAPEST else "greedy")
         yield method, [model.predict_proba(held, budget=b) for b in budgets]
-    yield REPLANNED, [fitted(rule="fr", max_cost=b).predict_proba(held) for b in budgets]
+    yield REPLANNED, [fitted(rule="forward", max_cost=b).predict_proba(held) for b in budgets]
     yield EVERYTHING, [model.predict_proba(held)] * len(budgets)
 
 

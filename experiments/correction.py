@@ -83,7 +83,7 @@ class HeldOutGain:
     """F(S) on held-out rows: the mean over folds of R(∅) − R of the model fitted on the other folds, from moments."""
 
     def __init__(self, X: np.ndarray, Y: np.ndarray, groups: FeatureGroups, alpha: float) -> None:
-        parts = [Moments.of(X[held], Y[held]) for _, held in KFold(5, shuffle=True, random_state=0).split(X)]
+        parts = [Moments.from_data(X[held], Y[held]) for _, held in KFold(5, shuffle=True, random_state=0).split(X)]
         layout = groups.resolve(None, X.shape[1])
         self.columns = dict(zip(groups.names, layout.columns, strict=True))
         self.folds = []

@@ -45,14 +45,14 @@ QUICK = Effort(rows=1000, seeds=2, weights=(0.0, 4.0), factors=(2,), shares=(0.0
 class Found:
     """Of every seed: held-out timeliness of FR and OMP, and how redundant groups were when OMP took them."""
 
-    fr: np.ndarray
+    forward: np.ndarray
     omp: np.ndarray
     redundancy: np.ndarray
 
     @property
     def gap(self) -> np.ndarray:
         """FR − OMP."""
-        return self.fr - self.omp
+        return self.forward - self.omp
 
 
 def shared_factors(seed: int, rows: int, weight: float, factors: int) -> tuple[np.ndarray, np.ndarray, FeatureGroups]:
@@ -111,8 +111,8 @@ def measure(make: Callable[[int], tuple[np.ndarray, np.ndarray, FeatureGroups]],
     for seed in range(seeds):
         X, y, groups = make(seed)
         half = len(y) // 2
-        train, test = Moments.of(X[:half], y[:half]), Moments.of(X[half:], y[half:])
-        models = {r: AnytimeRegressor(groups, rule=r, alpha=RIDGE).fit_moments(train) for r in ("fr", "omp")}
+        train, test = Moments.from_data(X[:half], y[:half]), Moments.from_data(X[half:], y[half:])
+        models = {r: AnytimeRegressor(groups, rule=r, alpha=RIDGE).fit_moments(train) for r in ("forward", "omp")}
         stop = stopping_cost(models["omp"], STOP)
         scores = [timeliness(budget_curve(model, test), stop, interpolation="linear") for model in models.values()]
         results.append([*scores, redundancy(train, models["omp"])])
@@ -121,9 +121,9 @@ def measure(make: Callable[[int], tuple[np.ndarray, np.ndarray, FeatureGroups]],
 
 def in_sample(X: np.ndarray, Y: np.ndarray, groups: FeatureGroups, alpha: float) -> tuple[float, float]:
     """Return the redundancy of real data and FR − OMP on their training curves, over the whole cost."""
-    moments = Moments.of(X, Y)
-    models = {r: AnytimeRegressor(groups, rule=r, alpha=alpha).fit_moments(moments) for r in ("fr", "omp")}
-    return redundancy(moments, models["omp"]), timeliness(models["fr"], interpolation="linear") - timeliness(
+    moments = Moments.from_data(X, Y)
+    models = {r: AnytimeRegressor(groups, rule=r, alpha=alpha).fit_moments(moments) for r in ("forward", "omp")}
+    return redundancy(moments, models["omp"]), timeliness(models["forward"], interpolation="linear") - timeliness(
         models["omp"], interpolation="linear"
     )
 

@@ -70,7 +70,7 @@ def problem(groups: int, decades: float, seed: int) -> tuple[Moments, FeatureGro
     Q = np.linalg.qr(Z - Z.mean(axis=0))[0] * np.sqrt(len(Z))
     coef = costs**0.65 * np.exp(0.3 * rng.standard_normal(groups))
     y = Q[:, :-1] @ coef + 0.3 * np.linalg.norm(coef) * Q[:, -1]
-    return Moments.of(Q[:, :-1], y), FeatureGroups.singletons(groups, costs)
+    return Moments.from_data(Q[:, :-1], y), FeatureGroups.singletons(groups, costs)
 
 
 def solve(moments: Moments, groups: FeatureGroups) -> Run:
@@ -109,7 +109,7 @@ def real(rows: int) -> dict[str, tuple[Moments, FeatureGroups]]:
         classes = np.unique(data.target)
         indicators = name in ("heart", "thyroid") or name.startswith("mfeat")
         Y = (data.target[:, None] == classes).astype(float) if indicators else data.target.astype(float)
-        found[name] = Moments.of(data.data, Y), data.feature_groups
+        found[name] = Moments.from_data(data.data, Y), data.feature_groups
     return found
 
 
@@ -122,7 +122,7 @@ Made by `python experiments/doubling.py --write docs/results/doubling.md`.
 Doubling lets the next group cost no more than all before it, "prevents early computation of expensive features and
 induces a smoother increase of total cost; in most real-world data-sets, the two are identical after few steps because
 feature costs are often in a narrow range". Doubling is ours (when nothing is affordable it takes the cheapest group);
-the rule is `fr`. All in sample.
+the rule is `forward`. All in sample.
 """
 
 

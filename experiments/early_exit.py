@@ -131,7 +131,7 @@ def savings(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.ndarra
         model = AnytimeClassifier(data.feature_groups, alpha=ALPHAS[name]).fit(X, data.target[train])
         fold = Fold(model, data.target[test], stage_scores(model, held), np.stack([*model.staged_predict_proba(held)]))
         ways: dict[str, Chance] = {
-            REGRESSION: EarlyExit.learn(model, X).chance,
+            REGRESSION: EarlyExit.fit(model, X).chance,
             PLAIN: unconditional(sample(stage_scores(model, X))),
         }
         for way, estimate in ways.items():
@@ -152,7 +152,7 @@ def check_runner(fold: Fold, X: np.ndarray, patients: np.ndarray, chance: np.nda
     extractors = {name: reader(c) for name, c in zip(groups.names, groups.columns, strict=True)}
     for below in THRESHOLDS[1:]:
         stops = first_below(chance, below)
-        with AnytimeRunner(fold.model, extractors, early_exit=EarlyExit.learn(fold.model, X, below=below)) as runner:
+        with AnytimeRunner(fold.model, extractors, early_exit=EarlyExit.fit(fold.model, X, threshold=below)) as runner:
             for i, patient in enumerate(patients):
                 answer = runner.predict(patient)
                 early = stops[i] + 1 < len(fold.scores)
@@ -229,7 +229,7 @@ def calibration(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.nd
         judged = stage_scores(model, data.data[test])
         changed += [decisions(s) != decisions(judged[-1]) for s in judged[:-1]]
         for where, rows in (("training rows", train), ("other rows", other)):
-            learned = EarlyExit.learn(model, data.data[rows])
+            learned = EarlyExit.fit(model, data.data[rows])
             plain = unconditional(sample(stage_scores(model, data.data[rows])))
             for way, estimate in ((REGRESSION, learned.chance), (PLAIN, plain)):
                 estimates.setdefault(f"{way}, {where}", []).extend(

@@ -27,18 +27,18 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from core import print_report
 
 METHODS: dict[str, dict[str, Any]] = {
-    "fr": {"rule": "fr"},
+    "forward": {"rule": "forward"},
     "omp": {"rule": "omp"},
-    "doubling": {"rule": "fr", "schedule": "doubling"},
+    "doubling": {"rule": "forward", "schedule": "doubling"},
     "static": {"rule": "static"},
-    "cheapest": {"rule": "fr", "schedule": "cheapest"},
-    "no-cost": {"rule": "fr", "cost_sensitive": False},
+    "cheapest": {"rule": "forward", "schedule": "cheapest"},
+    "no-cost": {"rule": "forward", "cost_sensitive": False},
 }
 INTERPOLATIONS = ("step", "linear")
 STOPS = ("the total cost", "97 % of omp")
 SETTINGS = [(interpolation, stop) for stop in STOPS for interpolation in INTERPOLATIONS]
 BUDGETS = (0.10, 0.25, 0.50)
-EXACT, REPLANNED = "the best sequence", "fr, a new plan for each budget"
+EXACT, REPLANNED = "the best sequence", "forward, a new plan for each budget"
 SAME = 1e-9
 """Ratios above 1 − SAME count as optimal: forward regression and the search agree to about that many digits."""
 DRAWS = 3
@@ -86,7 +86,7 @@ def drawn(groups: FeatureGroups, count: int, seed: int) -> FeatureGroups:
 
 def priced(data: str, X: np.ndarray, Y: np.ndarray, groups: Any) -> Iterator[Problem]:
     """Yield data without prices at a cost of 1 each, and at costs between 1 and 100, log-uniform, from a seed."""
-    moments = Moments.of(X, Y)
+    moments = Moments.from_data(X, Y)
     same = FeatureGroups.singletons(X.shape[1]) if groups is None else FeatureGroups(groups)
     yield Problem(data, "cost 1 each", moments, same)
     for seed in range(DRAWS):
@@ -98,7 +98,7 @@ def heart() -> Iterator[Problem]:
     """Yield the patients of one hospital and of all, in dollars and at a cost of 1 per column."""
     for sites in ("cleveland", "all"):
         data = load_heart(sites=sites)
-        moments = Moments.of(data.data, data.target)
+        moments = Moments.from_data(data.data, data.target)
         yield Problem("heart", f"{sites}, dollars", moments, data.feature_groups)
         yield Problem("heart", f"{sites}, 1 per column", moments, by_size(data.feature_groups))
 
@@ -110,15 +110,15 @@ def thyroid() -> Iterator[Problem]:
     targets = {f"class {k + 1}, dollars": classes[:, k] for k in range(3)}
     targets |= {"all classes, dollars": classes, "label, dollars": data.target.astype(float)}
     for variant, y in targets.items():
-        yield Problem("thyroid", variant, Moments.of(data.data, y), data.feature_groups)
-    yield Problem("thyroid", "label, 1 per column", Moments.of(data.data, y), by_size(data.feature_groups))
+        yield Problem("thyroid", variant, Moments.from_data(data.data, y), data.feature_groups)
+    yield Problem("thyroid", "label, 1 per column", Moments.from_data(data.data, y), by_size(data.feature_groups))
 
 
 def nhanes() -> Iterator[Problem]:
     """Yield the 18 cheapest components, and 15 drawn at random, with and without the questions about diabetes."""
     for drop, label in (((), "with DIQ"), (("DIQ",), "without DIQ")):
         data = load_nhanes(drop=drop)
-        moments, groups = Moments.of(data.data, data.target), data.feature_groups
+        moments, groups = Moments.from_data(data.data, data.target), data.feature_groups
         cheapest = some(groups, np.sort(np.argsort(groups.costs, kind="stable")[:18]))
         yield Problem("NHANES", f"{label}, 18 cheapest", moments, cheapest)
         yield Problem("NHANES", f"{label}, 18 cheapest, 1 per column", moments, by_size(cheapest))
@@ -158,7 +158,9 @@ def generated() -> Iterator[Problem]:
         for seed in range(DRAWS):
             bunch = make(5000, random_state=seed)
             groups = drawn(bunch.feature_groups, 15, seed)
-            yield Problem(f"{data} (synthetic)", f"15 drawn, draw {seed}", Moments.of(bunch.data, bunch.target), groups)
+            yield Problem(
+                f"{data} (synthetic)", f"15 drawn, draw {seed}", Moments.from_data(bunch.data, bunch.target), groups
+            )
 
 
 QUICK = (heart, scikit_learn("iris"), scikit_learn("linnerud"))
@@ -247,16 +249,16 @@ def versus(a: str, b: str, column: dict[str, np.ndarray]) -> str:
 
 
 def verdict(column: dict[str, np.ndarray]) -> str:
-    """Return who is best on average, who at worst, and how fr compares with the others."""
+    """Return who is best on average, who at worst, and how forward compares with the others."""
     means = {m: float(np.nanmean(r)) for m, r in column.items()}
     worsts = {m: float(np.nanmin(r)) for m, r in column.items()}
     by_mean, by_worst = max(means, key=means.__getitem__), max(worsts, key=worsts.__getitem__)
-    loss = (1 - column["fr"][~np.isnan(column["fr"])]) * 100
+    loss = (1 - column["forward"][~np.isnan(column["forward"])]) * 100
     return (
         f"Best on average: **{by_mean}** ({means[by_mean]:.4f}); best at its worst: **{by_worst}** "
-        f"({worsts[by_worst]:.4f}). fr loses {loss.mean():.2f} % on average, {np.median(loss):.2f} % in the median and "
-        f"more than 1 % on {np.sum(loss > 1)} of {len(loss)} problems. "
-        + "; ".join(versus("fr", other, column) for other in METHODS if other != "fr")
+        f"({worsts[by_worst]:.4f}). forward loses {loss.mean():.2f} % on average, {np.median(loss):.2f} % in the "
+        f"median and more than 1 % on {np.sum(loss > 1)} of {len(loss)} problems. "
+        + "; ".join(versus("forward", other, column) for other in METHODS if other != "forward")
         + "."
     )
 
@@ -268,11 +270,11 @@ def timeliness_section(results: list[Result]) -> list[str]:
     for k, (interpolation, stop) in enumerate(SETTINGS):
         column = {m: np.array([r.ratios[m][k] for r in results]) for m in METHODS}
         lines += [f"### Up to {stop}, {interpolation} interpolation", "", *table(column, names), ""]
-        if empty := int(np.isnan(column["fr"]).sum()):
+        if empty := int(np.isnan(column["forward"]).sum()):
             lines += [f"Left out, as no sequence has any area before the stop: {empty} of the problems.", ""]
-        if late := int(np.sum(column["fr"] == 0)):
+        if late := int(np.sum(column["forward"] == 0)):
             lines += [
-                f"The first group of fr is complete only at the stop, and so has no area, on {late} problems.",
+                f"The first group of forward is complete only at the stop, and so has no area, on {late} problems.",
                 "",
             ]
         lines += [verdict(column), ""]
@@ -286,20 +288,20 @@ def budget_section(results: list[Result]) -> list[str]:
     for k, share in enumerate(BUDGETS):
         column = {m: np.array([r.at_budgets[m][k] for r in results]) for m in (*METHODS, EXACT, REPLANNED)}
         lines += [f"### {share * 100:.0f} % of the total cost", "", *table(column, names), ""]
-        if empty := int(np.isnan(column["fr"]).sum()):
+        if empty := int(np.isnan(column["forward"]).sum()):
             lines += [f"Left out, as this budget buys nothing: {empty} of the problems.", ""]
         ranked = sorted(METHODS, key=lambda m: -float(np.nanmean(column[m])))
-        others = "; ".join(versus("fr", other, column) for other in (EXACT, REPLANNED))
+        others = "; ".join(versus("forward", other, column) for other in (EXACT, REPLANNED))
         lines += [f"Best on average among sequences: **{ranked[0]}**; {others}.", ""]
     return lines
 
 
 def worst_section(results: list[Result]) -> list[str]:
     """Return both orders of the problems on which forward regression loses most."""
-    lines = ["| problem | fr / best | order of fr | best order |", "|---|---|---|---|"]
-    for r in sorted(results, key=lambda r: float(r.ratios["fr"][0]))[:5]:
-        orders = [" ".join(s.groups) for s in (r.sequences["fr"], r.best[SETTINGS[0]])]
-        lines.append(f"| {r.problem.name} | {r.ratios['fr'][0]:.4f} | {orders[0]} | {orders[1]} |")
+    lines = ["| problem | forward / best | order of forward | best order |", "|---|---|---|---|"]
+    for r in sorted(results, key=lambda r: float(r.ratios["forward"][0]))[:5]:
+        orders = [" ".join(s.groups) for s in (r.sequences["forward"], r.best[SETTINGS[0]])]
+        lines.append(f"| {r.problem.name} | {r.ratios['forward'][0]:.4f} | {orders[0]} | {orders[1]} |")
     return lines
 
 
@@ -328,16 +330,16 @@ For up to 18 groups the best of all sequences, and the best set at every budget,
 2^J sets is valued, and dynamic programming over sets finds the sequence of the largest area under F against cost. All
 figures are ratios to that optimum, on training data (F is what the methods work with; nothing here is about new data);
 1 is optimal. `alpha` is 1e-5, the loss squared error: of classes, on one 0/1 indicator per class, unless one class or
-the label as a number is named. `doubling`, `cheapest` and `no-cost` use the rule `fr`.
+the label as a number is named. `doubling`, `cheapest` and `no-cost` use the rule `forward`.
 
 Costs. Real: heart and thyroid (dollars), NHANES (scores of inconvenience). Generated with the data: agricultural and
 yahoo. Made up, where data have none: 1 per group, or drawn between 1 and 100, log-uniform, from the seed named; and,
 where groups differ in size, 1 per column. "Drawn" groups are a random selection, from the seed named. Problems of the
 same data are not independent of each other, and the means weigh data by their number of problems here.
 
-Why `fr` does so well under the step interpolation: to swap the neighbours g and h after S changes the area up to the
-total cost by c(g) c(h) (rate of h − rate of g), with rates (F(S ∪ g) − F(S))/c(g), so no swap improves a sequence that
-always takes the best rate. Only longer moves can; under the linear interpolation a swap may.
+Why `forward` does so well under the step interpolation: swapping the neighbours g and h after S changes the area up to
+the total cost by c(g) c(h) (rate of h − rate of g), with rates (F(S ∪ g) − F(S))/c(g), so no swap improves a sequence
+that always takes the best rate. Only longer moves can; under the linear interpolation a swap may.
 """
 
 

@@ -11,18 +11,21 @@ their gradient, kept together as A = [M | r],
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import Demand, Interpolation, affordable
+from budgetline.bounds.problem import Quadratic
+from budgetline.budgets import SLACK, Interpolation, affordable, check_interpolation, check_stop, share_of_budgets
 from budgetline.groups.prices import Prices
 from budgetline.inputs import floats_of
-from budgetline.leastsquares.blocks import whiten
-from budgetline.leastsquares.gram import Gram
+from budgetline.leastsquares.gram import Gram, whiten
 from budgetline.messages import shown
+from budgetline.model.anytime import as_model
 from budgetline.moments.moments import Moments
-from budgetline.optimality.quadratic import Quadratic, model_of
+from budgetline.optimality.set_values import problem_of
 from budgetline.sequencing.candidates import TIE, best_group
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.threads import one_blas_thread
@@ -31,6 +34,48 @@ MOST_GROUPS = 18
 """2^18 subsets take seconds; each additional group doubles the time."""
 BATCH_BYTES = 2**22
 """A larger batch is split into halves. About a dozen wait at a time; together they stay below 64 MB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """The distribution of budgets: uniform from 0 to ``stop``, or a sample.
+
+    ``shares[k]`` is the share of the sample that is at least ``budgets[k]``. The mean over budgets of a curve that
+    starts at 0 is Σ gain_j h_j, with h_j the share of the budgets that pay for step j (interpolation "step"), or the
+    mean of that share over the step (interpolation "linear").
+    """
+
+    stop: float
+    budgets: Float
+    shares: Float
+    interpolation: Interpolation = "step"
+
+    @classmethod
+    def of(cls, total: float, stop: object, budgets: object, weights: object, interpolation: Interpolation) -> Demand:
+        """Check the arguments of a user; ``total`` is the cost of all groups."""
+        check_interpolation(interpolation)
+        if budgets is None:
+            if weights is not None:
+                raise ValueError("weights go with budgets")
+            return cls(total if stop is None else check_stop(stop), np.empty(0), np.empty(0), interpolation)
+        if stop is not None or interpolation != "step":
+            raise ValueError("stop and interpolation='linear' are for budgets that are spread evenly, not for a sample")
+        sample = np.atleast_1d(floats_of(budgets))
+        counts = np.ones(sample.shape) if weights is None else floats_of(weights)
+        if sample.ndim != 1 or not sample.size or not np.isfinite(sample).all() or np.any(sample < 0):
+            raise ValueError(f"budgets must be finite and not negative, one at least, got {shown(budgets)}")
+        if counts.shape != sample.shape or not np.isfinite(counts).all() or np.any(counts < 0) or not counts.sum() > 0:
+            raise ValueError("weights must be finite and not negative, one per budget, and not all 0")
+        order = np.argsort(sample, kind="stable")
+        shares = np.cumsum((counts / counts.sum())[order][::-1])[::-1]
+        return cls(float(sample.max()), sample[order], shares)
+
+    def weights(self, before: ArrayLike, after: ArrayLike) -> Float:
+        """Return h for steps from one cost to another."""
+        a, b = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
+        if self.budgets.size:
+            return np.append(self.shares, 0.0)[np.searchsorted(self.budgets * (1 + SLACK), b, side="left")]
+        return share_of_budgets(a, b, self.stop, self.interpolation)
 
 
 def best_sequence(
@@ -76,7 +121,7 @@ def best_sequence(
     >>> groups = {"sensor": [0], "background": [1], "proxy": [2]}
     >>> AnytimeRegressor(groups).fit(X, signal).sequence_.groups
     ('proxy', 'sensor', 'background')
-    >>> best = best_sequence(Moments.of(X, signal), groups)
+    >>> best = best_sequence(Moments.from_data(X, signal), groups)
     >>> best.groups, best.explained.round(2).tolist()
     (('sensor', 'background', 'proxy'), [0.07, 1.0, 1.0])
     """
@@ -94,10 +139,13 @@ def _problem(subject: object, feature_groups: object, costs: object, alpha: floa
     """Return the problem of moments, or of a fitted model, which has its own groups, costs and alpha."""
     if isinstance(subject, Moments):
         return Quadratic.of_moments(subject, feature_groups, costs, alpha)
-    model = model_of(subject, feature_groups=feature_groups, costs=costs, alpha=alpha)
+    given = {"feature_groups": feature_groups, "costs": costs, "alpha": alpha}
+    if wrong := [name for name, value in given.items() if value is not None]:
+        raise TypeError(f"{wrong[0]} is for moments; a model has its own")
+    model = as_model(subject)
     if not model.squared_error:
         raise ValueError("only squared error can be searched exactly: for other losses every set needs a refit")
-    return Quadratic.of_model(model)
+    return problem_of(model)
 
 
 def best_values(

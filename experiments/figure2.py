@@ -24,7 +24,7 @@ from budgetline import AnytimeRegressor, FeatureGroups, Moments
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from core import printed_steps
 
-NAMES = {"omp": "CS-G-OMP", "fr": "CS-G-FR"}
+NAMES = {"omp": "CS-G-OMP", "forward": "CS-G-FR"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Timing:
 
     def ratio(self, what: dict[str, np.ndarray]) -> float:
         """FR / OMP when all groups are selected."""
-        return float(what["fr"][-1] / what["omp"][-1])
+        return float(what["forward"][-1] / what["omp"][-1])
 
     def gain(self, rule: str) -> float:
         """As printed / ours when all groups are selected."""
@@ -74,7 +74,7 @@ def measure(title: str, X: np.ndarray, y: np.ndarray, groups: FeatureGroups, alp
         printed[rule], theirs = printed_seconds(X, y, columns, groups.costs, rule, alpha, steps)
         differ = [k for k, (a, b) in enumerate(zip(order, theirs, strict=True)) if a != b]
         same[rule] = differ[0] if differ else steps
-    moments = min(_seconds(lambda: Moments.of(X, y)) for _ in range(effort.rounds))
+    moments = min(_seconds(lambda: Moments.from_data(X, y)) for _ in range(effort.rounds))
     shape = f"{X.shape[0]:,} × {X.shape[1]}, {len(groups)} groups"
     return Timing(title, shape, ours, printed, moments, same)
 
@@ -137,7 +137,7 @@ def figure(timings: list[Timing]) -> Figure:
     """Draw seconds against groups selected, one panel per shape."""
     picture, axes = panels(len(timings), height=2.8, rows=2 if len(timings) == 4 else 1)
     for ax, t in zip(axes, timings, strict=True):
-        x = np.arange(1, len(t.printed["fr"]) + 1)
+        x = np.arange(1, len(t.printed["forward"]) + 1)
         for rule, name in NAMES.items():
             thin = STYLES[name] | {"linewidth": 1.0, "marker": ".", "markevery": 6}
             ax.plot(x, t.printed[rule], label=f"{name}, as printed", **STYLES[name])
@@ -170,8 +170,14 @@ def report(effort: Effort, web: Web | None) -> Page:
         "|---" * 11 + "|",
     )
     for t in timings:
-        cells = [t.printed["omp"][-1], t.printed["fr"][-1], t.ratio(t.printed), t.ours["omp"][-1], t.ours["fr"][-1]]
-        cells += [t.ratio(t.ours), t.moments, t.gain("omp"), t.gain("fr")]
+        cells = [
+            t.printed["omp"][-1],
+            t.printed["forward"][-1],
+            t.ratio(t.printed),
+            t.ours["omp"][-1],
+            t.ours["forward"][-1],
+        ]
+        cells += [t.ratio(t.ours), t.moments, t.gain("omp"), t.gain("forward")]
         page.add(f"| {t.title} | {t.shape} | {' | '.join(f'{c:.3g}' for c in cells)} |")
     by_size = [t.ratio(t.printed) for t in timings if "groups of" in t.title]
     growing = all(a > b for a, b in pairwise(by_size))

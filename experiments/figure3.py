@@ -13,12 +13,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from page import GREY, STYLES, Page, draw_curves, panels, run, whose
+from paper_curves import plateau
 from ranking import Web, generated
 from sklearn.model_selection import GroupKFold
 from tables import verdict
 
 from budgetline import AnytimeRegressor, BudgetCurve, compare, stopping_cost, timeliness
-from budgetline.evaluation import Comparison, plateau
+from budgetline.evaluation import Comparison
 
 RIDGE, SIZE = 1e-5, 10
 FRACTIONS = (0.95, 0.96, 0.97, 0.98, 0.99, 1.0)

@@ -64,7 +64,7 @@ class Panel:
 def methods(groups: FeatureGroups, ridge: float) -> dict[str, Any]:
     """Return the methods of the figure."""
     return {
-        "CS-G-FR": AnytimeRegressor(groups, rule="fr", alpha=ridge),
+        "CS-G-FR": AnytimeRegressor(groups, rule="forward", alpha=ridge),
         "CS-G-OMP": AnytimeRegressor(groups, rule="omp", alpha=ridge),
         "Single": AnytimeRegressor(groups, rule="single", alpha=ridge),
         "Sparse": GroupLassoPath(groups, alpha=ridge),

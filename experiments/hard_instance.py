@@ -64,7 +64,7 @@ def regression_orders(items: int) -> dict[str, list[int]]:
     y = X @ np.exp(i / 2)
     found = {}
     for name, schedule in (("greedy", "greedy"), ("doubling", Doubling(c_min=2))):
-        for rule in ("fr", "omp"):
+        for rule in ("forward", "omp"):
             model = AnytimeRegressor(costs=i.astype(float), rule=rule, alpha=0.0, schedule=schedule).fit(X, y)
             found[f"{name}, {rule}"] = (model.order_ + 1).tolist()
     return found
@@ -137,7 +137,7 @@ def report(effort: Effort) -> Page:
         *(f"    - {name}: {', '.join(map(str, order[:8]))}, …" for name, order in orders.items()),
         "",
     )
-    same = all(orders[f"doubling, {rule}"][:5] == [2, 1, 3, 6, 12] for rule in ("fr", "omp"))
+    same = all(orders[f"doubling, {rule}"][:5] == [2, 1, 3, 6, 12] for rule in ("forward", "omp"))
     page.add(f"    Doubling takes 2, 1, 3, 6, 12 here, too: **{'yes' if same else 'no'}**.", "")
     return page
 

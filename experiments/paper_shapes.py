@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import norm
@@ -243,7 +243,7 @@ def make_yahoo(n_samples: int = 100_000, *, group_size: int = 10, random_state: 
     -------
     sklearn.utils.Bunch
         data (n_samples, 501), in [0, 1]; target, relevance 0 to 4; qid, the query of each document, not decreasing;
-        feature_names; feature_costs (501,); feature_groups, see :meth:`FeatureGroups.random_by_cost`; DESCR.
+        feature_names; feature_costs (501,); feature_groups, see `random_by_cost`; DESCR.
 
     Examples
     --------
@@ -256,7 +256,7 @@ def make_yahoo(n_samples: int = 100_000, *, group_size: int = 10, random_state: 
     group_size = check_integer("group_size", group_size, ge=1)
     rng = _generator(random_state)
     costs = rng.permutation(np.repeat([float(cost) for cost in COST_COUNTS], list(COST_COUNTS.values())))
-    groups = FeatureGroups.random_by_cost(costs, group_size, random_state=int(rng.integers(2**31)))
+    groups = random_by_cost(costs, group_size, random_state=int(rng.integers(2**31)))
     qid = _draw_queries(n_samples, rng)
     data, target = _draw_documents(qid, len(costs), rng)
     names = [f"f{j:03d}" for j in range(len(costs))]
@@ -297,3 +297,27 @@ def _draw_documents(qid: Ints, n_features: int, rng: np.random.Generator) -> tup
         uniform = ((ndtr(features) - zeros) / (1.0 - zeros)).clip(min=0.0)
         np.power(uniform, power, out=data[rows])
     return data, target
+
+
+def random_by_cost(costs: ArrayLike, size: int, random_state: RandomState = None) -> FeatureGroups:
+    """Put columns of equal cost into random groups of a given size (the paper's Yahoo! protocol).
+
+    Columns, with costs of shape (D,), are shuffled within each cost class and cut into groups of ``size``; the last
+    group of a class holds the remainder. A group costs the sum of its columns.
+
+    Examples
+    --------
+    >>> from paper_shapes import random_by_cost
+    >>> random_by_cost([1, 1, 1, 5, 5], size=2, random_state=0).costs.tolist()
+    [2.0, 1.0, 10.0]
+    """
+    per_column, rng = np.asarray(costs, dtype=np.float64), check_random_state(random_state)
+    groups: dict[str, list[int]] = {}
+    totals: list[float] = []
+    for cost in np.unique(per_column):
+        members = rng.permutation(np.flatnonzero(per_column == cost))
+        for k, start in enumerate(range(0, members.size, size)):
+            chosen = sorted(members[start : start + size].tolist())
+            groups[f"cost{np.format_float_positional(cost, trim='-')}_{k}"] = chosen
+            totals.append(float(cost) * len(chosen))
+    return FeatureGroups(groups, totals)

@@ -29,7 +29,7 @@ from peers.choices import ORDERS, SETS, SINGLE_TARGET, Training, boosted, filled
 
 SHARES = (0.10, 0.25, 0.50)
 RANDOM, TREES = "random", "LightGBM CEGB"
-PAPER, ORDER, PLAN, LIMITED, BEST = "fr", "fr, by CV", "plan, by CV", "fr with max_cost", "best set"
+PAPER, ORDER, PLAN, LIMITED, BEST = "forward", "forward, by CV", "plan, by CV", "forward with max_cost", "best set"
 OURS = (PAPER, ORDER, "omp", "score", PLAN, LIMITED, BEST)
 
 
@@ -256,10 +256,11 @@ apart. AUC of three classes is the mean of each against the rest.
 Two questions. *Anytime*: one order, learned before the budget is known; a budget buys the longest prefix that it pays
 for. *Fixed budget*: the budget is known; what does not fit is passed over and cheaper groups may follow.
 
-Ours: *fr* is the paper's order, by the gain on the training rows. *fr, by CV* is the order of `AnytimeRegressorCV` or
-`AnytimeClassifierCV` with their defaults, which choose the ridge constant and the correction for noise by 5 folds of
-the training rows. *plan, by CV* is what `plan` of the same model buys for the budget. *fr with max_cost* is a sequence
-for the budget; *best set* has the largest gain on the training rows, under squared error, without a correction.
+Ours: *forward* is the paper's order, by the gain on the training rows. *forward, by CV* is the order of
+`AnytimeRegressorCV` or `AnytimeClassifierCV` with their defaults, which choose the ridge constant and the correction
+for noise by 5 folds of the training rows. *plan, by CV* is what `plan` of the same model buys for the budget. *forward
+with max_cost* is a sequence for the budget; *best set* has the largest gain on the training rows, under squared error,
+without a correction.
 
 How the peers are used: the group lasso is weighted by cost and groups come in the order in which they enter (celer
 where there is one target, ours also for several; skglm solves the same problem as celer and is not shown twice; classes

@@ -21,8 +21,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from baselines import CatBoostPath, ForwardSelection, ImportanceKnapsack, LightGBMPath
 from budgetline import AnytimeClassifier, AnytimeRegressor, StagedEstimators
 
-FR, PLAN, FORWARD, KNAPSACK = "fr, linear", "plan, linear", "forward selection, linear", "importance, linear"
-ON_FR, EBM_ON_FR = "LightGBM on fr's order", "EBM on fr's order"
+FR, PLAN, FORWARD, KNAPSACK = "forward, linear", "plan, linear", "forward selection, linear", "importance, linear"
+ON_FR, EBM_ON_FR = "LightGBM on forward's order", "EBM on forward's order"
 CEGB, CATBOOST, COAI, EBM_COAI = "LightGBM path", "CatBoost path", "importance, LightGBM", "importance, EBM"
 DRAWN = {FR: BLACK, PLAN: GREY, ON_FR: BLUE, CEGB: ORANGE, COAI: RED}
 
@@ -170,13 +170,13 @@ Made by `python experiments/quality_models.py --write docs/results/quality_model
 What people would run instead, at 10, 25 and 50 % of the cost of all groups, on the folds of
 [the page on choices](quality.md).
 
-- *fr, linear*: the prefix of our order that the budget pays for, and a linear model. The ridge constant is fixed.
+- *forward, linear*: the prefix of our order that the budget pays for, and a linear model. The ridge constant is fixed.
 - *plan, linear*: the set of our `plan` for the budget, and a linear model.
 - *forward selection, linear*: `ForwardSelection` of whole groups by cross-validated ridge regression (3 folds; classes
   are 0/1 indicators), costs ignored; the prefix that the budget pays for.
 - *importance, …*: `ImportanceKnapsack`, CoAI's idea: mean absolute contributions in a model of all columns, a knapsack
   for the budget, and a refit.
-- *LightGBM on fr's order*, *EBM on fr's order*: `StagedEstimators`, refitted on the prefix.
+- *LightGBM on forward's order*, *EBM on forward's order*: `StagedEstimators`, refitted on the prefix.
 - *LightGBM path*, *CatBoost path*: `LightGBMPath` and `CatBoostPath`, penalties for groups over a range of trade-offs.
 
 Prefixes are for budgets that are not known in advance. Plans, importance and paths know the budget.
@@ -192,7 +192,7 @@ rows that folds share (Nadeau and Bengio). Seconds are of one processor, for one
 
 
 def winners(result: Result) -> list[str]:
-    """Return the best method at each budget, and how far plan and fr are from it."""
+    """Return the best method at each budget, and how far plan and forward are from it."""
     lines = []
     for b, share in enumerate(SHARES):
         means = {name: float(values[:, b].mean()) for name, values in result.fixed.items()}

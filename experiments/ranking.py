@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from paper_shapes import make_yahoo
+from paper_shapes import make_yahoo, random_by_cost
 
-from budgetline import FeatureGroups, open_source
+from budgetline import FeatureGroups, open_data
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Web:
 
     def groups(self, size: int, seed: int) -> FeatureGroups:
         """Return random groups of features of equal cost, as in the paper."""
-        return FeatureGroups.random_by_cost(self.feature_costs, size, random_state=seed)
+        return random_by_cost(self.feature_costs, size, random_state=seed)
 
 
 def generated(rows: int, seed: int = 0) -> Web:
@@ -42,7 +42,7 @@ def generated(rows: int, seed: int = 0) -> Web:
 def read_web(paths: list[Path], costs: Path) -> Web:
     """Read svmlight files with queries, and the costs of their features."""
     prices = read_costs(costs)
-    source = open_source([str(path) for path in paths], qid="qid", file_format="svmlight")
+    source = open_data([str(path) for path in paths], qid="qid", file_format="svmlight")
     parts = []
     for partition in source.partitions:
         for chunk in partition.chunks(None):

@@ -239,9 +239,9 @@ def report(effort: Effort) -> list[str]:
         f"Scores on new rows, {effort.folds} shuffled folds, ± standard error: AUC, NHANES R². Every column of spam, "
         "physionet and bank is a group of cost 1, the others have groups and prices; *k: score* is at a budget of k, "
         "the last k is the cost of all. `alpha` is chosen from the "
-        "training rows of each fold, the order by rule `score` (NHANES `fr`). LightGBM (15 leaves, stopped early on a "
-        "fifth of the training rows) is fitted on the first k columns that the model with pairs buys. The reference is "
-        "what one writes by hand with scikit-learn's encoders: cubic B-splines with "
+        "training rows of each fold, the order by rule `score` (NHANES `forward`). LightGBM (15 leaves, stopped "
+        "early on a fifth of the training rows) is fitted on the first k columns that the model with pairs "
+        "buys. The reference is what one writes by hand with scikit-learn's encoders: cubic B-splines with "
         f"{KNOTS} knots at quantiles of the different values, linear beyond, the mean and a flag for missing numbers, "
         "one flag per level, rule `score`, and the `alpha` with the best mean AUC at these budgets (but the last) on a "
         "fifth of the training rows. *less the reference*: the difference on the same folds, ± standard error.",

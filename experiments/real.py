@@ -13,17 +13,17 @@ from typing import Any, Self
 import numpy as np
 from matplotlib.figure import Figure
 from page import BLACK, GREY, Page, draw_curves, panels, run
+from paper_curves import oracle_curve, plateau
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 from sklearn.utils import Bunch
 from tables import verdict
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, BudgetCurve, FixedOrder, GroupLassoPath, compare, timeliness
 from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
-from budgetline.evaluation import plateau
 from budgetline.sequencing import RandomOrder
 
 RULES: dict[str, dict[str, Any]] = {
-    "CS-G-FR": {"rule": "fr"},
+    "CS-G-FR": {"rule": "forward"},
     "CS-G-OMP": {"rule": "omp"},
     "Score": {"rule": "score"},
     "No-Whiten": {"rule": "no-whiten"},
@@ -171,12 +171,11 @@ def measure(task: Task, effort: Effort) -> Result:
     methods = estimators(task, data, effort.orders)
     fraction = plateau(methods["CS-G-OMP"].fit(X, y))
     cv = list(splitter.split(X, labels))
-    found = compare(
-        methods, X, y, cv=cv, fraction=fraction, reference="CS-G-OMP", oracles=("CS-G-FR",), interpolation="linear"
-    )
+    reference = {"CS-G-OMP": methods["CS-G-OMP"]}  # it sets the stopping costs
+    found = compare(reference | methods, X, y, cv=cv, fraction=fraction, interpolation="linear")
     stops = np.array([row["stop_cost"] for row in found.rows if row["method"] == "CS-G-FR"])
     curves = {m: c for m, c in found.curves.items() if not m.startswith("Random")}
-    curves["FR Oracle"] = curves.pop("CS-G-FR oracle")
+    curves["FR Oracle"] = BudgetCurve.mean([oracle_curve(curve) for curve in curves["CS-G-FR"].folds])
     draws: dict[str, dict[str, np.ndarray]] = {interpolation: {} for interpolation in INTERPOLATIONS}
     for name, curve in (*curves.items(), *((m, c) for m, c in found.curves.items() if m.startswith("Random"))):
         judged = list(zip(curve.folds, stops, strict=True))

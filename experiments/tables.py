@@ -12,19 +12,22 @@ from typing import Any
 
 import numpy as np
 from page import Page, run
+from paper_curves import oracle_curve, plateau
 from paper_shapes import make_agricultural
 from ranking import Web, generated
 from sklearn.model_selection import GroupKFold, KFold
 
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, compare, timeliness
 from budgetline.evaluation import Comparison
+from budgetline.evaluation.comparison import fits_on_folds
+from budgetline.evaluation.resampling import Samples
 
 RULES: dict[str, dict[str, Any]] = {
     "CS-G-OMP": {"rule": "omp"},
     "Single": {"rule": "single"},
     "No-Whiten": {"rule": "no-whiten"},
     "G-OMP": {"rule": "omp", "cost_sensitive": False},
-    "CS-G-FR": {"rule": "fr"},
+    "CS-G-FR": {"rule": "forward"},
 }
 COLUMNS = {
     "CS-G-OMP": "CS-G-OMP",
@@ -92,36 +95,29 @@ def methods(groups: FeatureGroups, alpha: float) -> dict[str, Any]:
 
 def judged(found: list[Comparison], plateaus: list[float]) -> Results:
     """Collect the draws of several comparisons."""
-    linear = {m: np.array([r["timeliness"] for c in found for r in c.rows if r["method"] == m]) for m in COLUMNS}
-    step = {m: np.concatenate([step_timeliness(c, m) for c in found]) for m in COLUMNS}
+    linear, step = (
+        {m: np.concatenate([timeliness_of(c, m, interpolation) for c in found]) for m in COLUMNS}
+        for interpolation in ("linear", "step")
+    )
     return Results(linear, step, plateaus)
 
 
-def step_timeliness(found: Comparison, method: str) -> np.ndarray:
-    """Return the timeliness of the same held-out curves with step interpolation, up to the same stopping costs."""
-    stops = [row["stop_cost"] for row in found.rows if row["method"] == method]
-    folds = found.curves[method].folds
-    return np.array([timeliness(curve, stop, interpolation="step") for curve, stop in zip(folds, stops, strict=True)])
+def timeliness_of(found: Comparison, method: str, interpolation: Any) -> np.ndarray:
+    """Return the timeliness of a method, or of the Oracle of its curve, on every fold."""
+    own = method.removesuffix(" oracle")
+    stops = [row["stop_cost"] for row in found.rows if row["method"] == own]
+    curves = [curve if method == own else oracle_curve(curve) for curve in found.curves[own].folds]
+    pairs = zip(curves, stops, strict=True)
+    return np.array([timeliness(curve, stop, interpolation=interpolation) for curve, stop in pairs])
 
 
 def judge(data: np.ndarray, target: np.ndarray, groups: FeatureGroups, ridge: float, fraction: float, cv: Any) -> Any:
     """Compare all methods on one grouping of one data set; also return the plateaus of CS-G-OMP's training curves."""
-    oracles = ("CS-G-FR", "CS-G-OMP")
-    found = compare(
-        methods(groups, ridge),
-        data,
-        target,
-        cv=cv,
-        fraction=fraction,
-        reference="CS-G-OMP",
-        oracles=oracles,
-        interpolation="linear",
-    )
-    reference = {"CS-G-OMP": AnytimeRegressor(groups, alpha=ridge, rule="omp")}
-    plateaus = [
-        row["fraction"]
-        for row in compare(reference, data, target, cv=cv, fraction="plateau", interpolation="linear").rows
-    ]
+    reference = {"CS-G-OMP": AnytimeRegressor(groups, alpha=ridge, rule="omp")}  # it sets the stopping costs
+    every = reference | methods(groups, ridge)
+    found = compare(every, data, target, cv=cv, fraction=fraction, interpolation="linear")
+    rows = Samples.given(data, target)
+    plateaus = [plateau(fit.training) for fit in fits_on_folds(reference, rows, "explained", cv, None)]
     return found, plateaus
 
 

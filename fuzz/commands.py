@@ -22,7 +22,7 @@ from budgetline import AnytimeClassifier, AnytimeRegressor, Moments
 from budgetline.cli import main
 from fuzz.trials import Case
 
-DATA = ("good.csv", "good.parquet", "good.svm", "days", "days/*.csv", "zwei Größen.csv", "link.csv", "labels.csv",
+DATA = ("good.csv", "good.parquet", "days", "days/*.csv", "zwei Größen.csv", "link.csv", "labels.csv",
         "semicolons.txt", "packed.csv.gz", "rows.tsv")  # fmt: skip
 BAD_DATA = (
     "empty.csv",
@@ -35,6 +35,7 @@ BAD_DATA = (
     "text.csv",
     "nothing.csv",
     "binary.parquet",
+    "good.svm",
     "folder",
 )
 MODELS = ("model", "classes", "short", "link")
@@ -46,7 +47,7 @@ NUMBERS = ("0", "1", "2", "0.5", "3.7", "1e-3", "-1", "nan", "inf", "1e400", "x"
 WHOLE = ("0", "1", "2", "3", "5", "-2", "1.5", "x", "", "99999999999999999999")
 OUT = {
     "fit": ("out", "out.budgetline", "good.csv", "model", "folder", "no/where", "link", "", "days/0.csv"),
-    "predict": ("out.csv", "out.parquet", "good.csv", "out.txt", "folder", "no/where.csv", "model", "link.csv"),
+    "predict": ("out.csv", "other.csv", "good.csv", "out.txt", "folder", "no/where.csv", "model", "link.csv"),
     "groups": ("out.yaml", "groups.yaml", "good.csv", "folder", "no/where.yaml", "out"),
     "report": ("out.html", "out.md", "out.json", "out.txt", "model", "good.csv", "no/where.html", "folder"),
     "export": ("out.onnx", "model", "no/where.onnx", "folder", "out"),
@@ -62,9 +63,8 @@ class Option(NamedTuple):
 
 
 TARGET = Option(("-t", "--target"), ("y", "y", "y", "label"), COLUMNS)
-WEIGHT = Option(("--weight",), ("w",), COLUMNS)
-QUERY = Option(("--qid",), ("c",), COLUMNS)
-FORMAT = Option(("--format",), ("csv", "parquet", "svmlight"), ("json", ""))
+WEIGHT = Option(("--sample-weight",), ("w",), COLUMNS)
+FORMAT = Option(("--format",), ("csv", "parquet"), ("json", "svmlight", ""))
 GROUP_FILE = Option(("-g", "--groups"), GROUPS, BAD_GROUPS)
 METRICS = ("explained", "f1", "mse", "r2", "accuracy", "log_loss", "roc_auc", "ndcg@5", "max_error")
 METRIC = Option(("-m", "--metric"), METRICS, ("ndcg@", "ndcg@0", "zz", ""))
@@ -76,52 +76,47 @@ TEXT = (
     FORMAT, Option(("--delimiter",), (",", ";", "tab", "_"), ("", "ab", '"', "\n")),
     Option(("--na",), ("?", "0", "NA"), ("", "\x1b[31m")),
 )  # fmt: skip
-READING = (*TEXT, Option(("--zero-based",)))
 SHUFFLE = Option(("--shuffle", "--no-shuffle"))
-POSITIVE = Option(("--positive",), ("up", "down"), ("zz", ""))
+POSITIVE = Option(("--pos-label",), ("up", "down"), ("zz", ""))
 COMMANDS: dict[str, tuple[Option, ...]] = {
     "fit": (
         TARGET, TARGET, GROUP_FILE, TASK, ALPHA, Option(("--cv",), ("2", "3"), WHOLE),
-        Option(("--rule",), ("fr", "omp", "score", "static", "no-whiten", "single"), ("best",)),
+        Option(("--rule",), ("forward", "omp", "score", "static", "no-whiten", "single"), ("best",)),
         Option(("--schedule",), ("greedy", "doubling", "cheapest", "random"), ("lazy",)),
         Option(("--max-cost",), ("1", "3", "1e9"), NUMBERS), Option(("--max-groups",), ("1", "2"), WHOLE), WEIGHT,
         Option(("--loss",), ("squared", "poisson"), ("absolute",)), Option(("--stream",)), Option(("--in-memory",)),
-        SHUFFLE, *READING,
+        SHUFFLE, *TEXT,
     ),
     "show": (),
-    "curve": (TARGET, METRIC, POSITIVE, FOLDS, SHUFFLE, WEIGHT, QUERY, *READING),
-    "compare": (
-        TARGET, TARGET, GROUP_FILE, Option(("--rules",), ("fr,omp", "cheapest,fr"), ("", ",", "fr,fr", "zz")),
-        FOLDS, SHUFFLE, METRIC, POSITIVE, ALPHA, TASK, WEIGHT, QUERY, *READING,
-    ),
+    "curve": (TARGET, METRIC, POSITIVE, WEIGHT, *TEXT),
     "predict": (
         Option(("-b", "--budget"), ("0", "1", "3.5", "1e9"), NUMBERS), Option(("--stage",), ("0", "1", "2"), WHOLE),
-        Option(("--available",), ("a", "b,c", "a,b,c"), ("zz", "", "a,,b", "a,a")), Option(("--proba",)), *READING,
+        Option(("--available",), ("a", "b,c", "a,b,c"), ("zz", "", "a,,b", "a,a")), Option(("--proba",)), *TEXT,
     ),
     "next": (
-        Option(("--have",), ("a", "b,c", "a,b,c"), ("zz", "", "a,,b", "a,a")),
-        Option(("-b", "--budget"), ("0", "1", "3.5", "1e9"), NUMBERS), Option(("--row",), ("1", "2"), WHOLE),
-        Option(("--sample",), DATA, BAD_DATA), *READING,
+        Option(("--available",), ("a", "b,c", "a,b,c"), ("zz", "", "a,,b", "a,a")),
+        Option(("-b", "--budget"), ("0", "1", "3.5", "1e9"), NUMBERS),
+        *TEXT,
     ),
     "report": (
         TARGET, Option(("--unit",), ("dollars",), ("", "<b>", "\x1b[31m")),
         Option(("--title",), ("A",), ("", "</title>")),
         METRIC, POSITIVE, FOLDS, SHUFFLE, Option(("--no-baselines",)),
         Option(("--certify",), ("0", "0.05"), ("-1", "x", "nan")), WEIGHT,
-        *READING,
+        *TEXT,
     ),
     "certify": (
         Option(("--time-limit",), ("0", "0.05"), ("-1", "nan", "x", "")), Option(("--budget",), ("1", "2.5"), NUMBERS),
     ),
     "groups": (
         TARGET, Option(("--by",), ("prefix", "column"), ("zz",)),
-        Option(("--sep",), ("_", "-"), ("", "ab")), *READING,
+        Option(("--sep",), ("_", "-"), ("", "ab")), *TEXT,
     ),
     "export": (),
     "inspect": (TARGET, *TEXT),
 }  # fmt: skip
 POSITIONS = {
-    "fit": ("data",), "show": ("model",), "curve": ("model", "data"), "compare": ("data",),
+    "fit": ("data",), "show": ("model",), "curve": ("model", "data"),
     "predict": ("model", "data"), "next": ("model", "data"), "report": ("model", "data"), "certify": ("model",),
     "groups": ("data",),
     "export": ("model",), "inspect": ("data",),
@@ -139,7 +134,7 @@ def draw(seed: int) -> Case:
 
     command = rng.choice(list(COMMANDS))
     parts = [[some(*VALUES[position])] for position in POSITIONS[command]]
-    likely = 0.9 if command in ("fit", "compare") else 0.3
+    likely = 0.9 if command == "fit" else 0.3
     for k, option in enumerate((*COMMANDS[command], *COMMON)):
         if rng.random() < (likely if k == 0 else 0.15):
             parts.append([rng.choice(option.names), *([some(option.good, option.bad)] if option.good else [])])
@@ -173,14 +168,14 @@ def template() -> Path:
     X = pd.DataFrame(rng.normal(size=(60, 4)), columns=["a_1", "a_2", "b", "c"])
     y = X["a_1"] - 0.5 * X["b"] + 0.3 * rng.normal(size=60)
     frame = X.assign(y=y, w=rng.uniform(1, 2, size=60))
-    _write_data(folder, frame, X, y)
+    _write_data(folder, frame, y)
     for name, text in TEXTS.items():
         (folder / name).write_text(text, encoding="utf-8")
     groups = {"a": ["a_1", "a_2"], "b": ["b"], "c": ["c"]}
     budgetline.save(AnytimeRegressor(groups, [1, 2, 3.0]).fit(X, y), folder / "model")
     budgetline.save(AnytimeRegressor(groups, max_groups=1).fit(X, y), folder / "short")
     budgetline.save(AnytimeClassifier(groups, alpha=1e-2).fit(X, np.where(y > 0, "up", "down")), folder / "classes")
-    Moments.of(X, y).save(folder / "moments")
+    Moments.from_data(X, y).save(folder / "moments")
     data = (folder / "model").read_bytes()
     (folder / "damaged").write_bytes(data[:-9] + bytes([data[-9] ^ 4]) + data[-8:])
     (folder / "cut").write_bytes(data[: len(data) // 2])
@@ -195,7 +190,7 @@ def _kept() -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix="fuzz-")
 
 
-def _write_data(folder: Path, frame: pd.DataFrame, X: pd.DataFrame, y: pd.Series) -> None:
+def _write_data(folder: Path, frame: pd.DataFrame, y: pd.Series) -> None:
     for sub in ("days", "folder"):
         (folder / sub).mkdir()
     frame.to_csv(folder / "good.csv", index=False)
@@ -207,9 +202,7 @@ def _write_data(folder: Path, frame: pd.DataFrame, X: pd.DataFrame, y: pd.Series
     frame.drop(columns="y").assign(label=np.where(y > 0, "up", "down")).to_csv(folder / "labels.csv", index=False)
     for k in range(2):
         frame[30 * k : 30 * (k + 1)].to_csv(folder / "days" / f"{k}.csv", index=False)
-    rows = zip(X.to_numpy().tolist(), y.tolist(), strict=True)
-    lines = [" ".join([repr(t), "qid:1", *(f"{d + 1}:{v!r}" for d, v in enumerate(x))]) for x, t in rows]
-    (folder / "good.svm").write_text("\n".join(lines) + "\n")
+    (folder / "good.svm").write_text("1.5 1:2\n")
     gaps = frame.copy()
     gaps.loc[5, ["a_1", "y"]] = np.nan
     gaps.to_csv(folder / "gaps.csv", index=False)

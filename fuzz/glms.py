@@ -17,7 +17,7 @@ from fuzz.orders import Limits, check_greedy
 from fuzz.sources import IN_MEMORY, STREAMED, Data, fit_from
 from fuzz.trials import Case
 
-RULES = ("fr", "omp", "score", "no-whiten", "single")
+RULES = ("forward", "omp", "score", "no-whiten", "single")
 FAMILIES = ("logistic", "logistic", "softmax", "poisson", "squared")
 LABELS = {"whole": [3, -7, 13], "text": ["no", "yes", "Ärger"], "flags": [False, True, None], "real": [0.0, 2.0, -1.0]}
 NAMED = ("frame", "polars", "csv", "parquet")

@@ -25,7 +25,7 @@ import numpy as np
 
 import budgetline
 import budgetline.cli.app  # now, so that interruptions fall into the work
-from budgetline import AnytimeRegressor, Certificate, Moments, certify, open_source
+from budgetline import AnytimeRegressor, Certificate, Moments, certify, open_data
 from budgetline.cli import main
 from budgetline.moments.sums import Checkpoint
 from fuzz.commands import contents, template
@@ -229,12 +229,12 @@ def _model(alpha: float) -> AnytimeRegressor:
 
 
 def _certificate(alpha: float) -> Certificate:
-    return certify(Moments.of(*_data()), alpha=alpha, time_limit=0.0)
+    return certify(Moments.from_data(*_data()), alpha=alpha, time_limit=0.0)
 
 
 SAVED: dict[str, tuple[Callable[[float], Any], Callable[[Any, Path], None]]] = {
     "model": (_model, budgetline.save),
-    "moments": (lambda alpha: Moments.of(_data()[0], _data()[1] * alpha), Moments.save),
+    "moments": (lambda alpha: Moments.from_data(_data()[0], _data()[1] * alpha), Moments.save),
     "certificate": (_certificate, Certificate.save),
 }
 
@@ -273,7 +273,7 @@ def _frame(X: np.ndarray, y: np.ndarray) -> Any:
 
 
 def _fit(folder: Path, checkpoint: Path | None) -> AnytimeRegressor:
-    source = open_source(folder / "data", "y", chunk_rows=7)
+    source = open_data(folder / "data", "y", chunk_rows=7)
     return AnytimeRegressor().fit(source, checkpoint=checkpoint, progress=False)
 
 

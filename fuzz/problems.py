@@ -19,7 +19,7 @@ from fuzz.orders import Limits, check_greedy, condition
 from fuzz.sources import FROM_MOMENTS, SOURCES, STREAMED, Data, fit_from
 from fuzz.trials import Case
 
-RULES = ("fr", "omp", "no-whiten", "single", "score", "static")
+RULES = ("forward", "omp", "no-whiten", "single", "score", "static")
 SCHEDULES = ("greedy", "greedy", "doubling", "doubling-literal", "cheapest", "random", "fixed")
 FEATURES = (
     "plain", "plain", "correlated", "scales", "far", "duplicate", "constant", "dependent", "near copy", "zeros",
@@ -70,7 +70,7 @@ def _possible(case: Case) -> Case:
         case["max_cost"] = case["max_groups"] = None
     if case["shared"]:  # brute force knows these
         case |= {"schedule": "doubling" if case["schedule"] == "doubling" else "greedy", "max_cost": None}
-        case |= {"rule": case["rule"] if case["rule"] in reference.RULES else "fr", "max_groups": None}
+        case |= {"rule": case["rule"] if case["rule"] in reference.RULES else "forward", "max_groups": None}
     return case
 
 
@@ -275,7 +275,7 @@ def _admitted(text: str) -> float:
 
 
 def _scores(case: Case, truth: Any, groups: list[list[int]]) -> Any:
-    rule = {"score": "fr", "static": "fr"}.get(case["rule"], case["rule"])
+    rule = {"score": "forward", "static": "forward"}.get(case["rule"], case["rule"])
 
     def scores(chosen: list[int], left: list[int]) -> dict[int, float]:
         after = [] if case["rule"] == "static" else chosen

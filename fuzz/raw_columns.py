@@ -18,7 +18,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 import budgetline
-from budgetline import AnytimeRegressor, Encoding, open_source
+from budgetline import AnytimeRegressor, Encoding, open_data
 from fuzz.trials import Case
 
 BIG = 2**53
@@ -122,7 +122,7 @@ def _dtype(kind: str, given: list[Any]) -> Any:
 
 def fitted(case: Case, X: Any, y: Any = None, weight: np.ndarray | None = None) -> AnytimeRegressor:
     """Fit a table, or a source; no rows are few enough for a category to be rare."""
-    settings = Encoding(case["encoding"], min_rows=0, interactions=case["interactions"])
+    settings = Encoding(case["encoding"], min_frequency=0, interactions=case["interactions"])
     model = AnytimeRegressor(encoding=settings, alpha=1e-3)
     return model.fit(X) if y is None else model.fit(X, y, sample_weight=weight)
 
@@ -144,7 +144,7 @@ def through(case: Case, X: pd.DataFrame, y: np.ndarray, folder: Path) -> Anytime
         "parquet": lambda: folder / "a.parquet",
         "dataset": lambda: pa.dataset.dataset(folder / "a.parquet"),
     }
-    return fitted(case, open_source(sources[door](), "target"))
+    return fitted(case, open_data(sources[door](), "target"))
 
 
 def _polars(X: pd.DataFrame) -> pl.DataFrame:
@@ -168,9 +168,9 @@ def in_other_types(X: pd.DataFrame, case: Case) -> Iterator[pd.DataFrame]:
 
 
 def _as_number(value: Any) -> Any:
-    """Return text and flags as numbers, and numbers as decimals."""
+    """Return text and flags as numbers, and numbers as decimals; large numbers as categories are an error."""
     if isinstance(value, str):
-        return float(value) if "." in value else int(value)
+        return float(value) if "." in value else int(value) if int(value) < BIG else value
     return int(value) if isinstance(value, bool) else value if isinstance(value, Decimal) else Decimal(str(value))
 
 

@@ -74,7 +74,6 @@ def _real(rng: Random, seed: int) -> Case:
         "mode": mode,
         "how": rng.choice(HOW),
         "workers": rng.choice([1, 2, 5]),
-        "retries": rng.choice([0, 0, 1]),
         "budget": rng.choice([None, None, 9 * rng.random()]),
         "inputs": [
             {name: rng.choice(possible) for name in ORDER if rng.random() < chance} for _ in range(rng.randint(1, 3))
@@ -121,7 +120,7 @@ def _check_course(answers: list[Any], x: np.ndarray) -> None:
 def _check_real(case: Case) -> None:
     """Run real extractors: each fault has its kind, the others bring their values, and the budget is kept."""
     model = fixed_model()
-    made = extractors(case["mode"], retries=case["retries"])
+    made = extractors(case["mode"])
     ends = [0.0, *model.sequence_.cumulative_costs.tolist()]
     budget = {} if case["budget"] is None else {"budget": case["budget"]}
     bought = len(ORDER) if case["budget"] is None else max(k for k, end in enumerate(ends) if end <= case["budget"])

@@ -19,7 +19,7 @@ import polars as pl
 from scipy import sparse
 
 import budgetline.fitting.linear
-from budgetline import Moments, open_source
+from budgetline import Moments, open_data
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _on_demand(model: Any, data: Data, folder: Path) -> Any:
 
 
 def _merged(model: Any, data: Data, folder: Path) -> Any:
-    return model.fit_moments(reduce(add, [Moments.of(*part.given) for part in with_mass(data)]))
+    return model.fit_moments(reduce(add, [Moments.from_data(*part.given) for part in with_mass(data)]))
 
 
 def _in_steps(model: Any, data: Data, folder: Path) -> Any:
@@ -83,23 +83,23 @@ def with_mass(data: Data) -> list[Data]:
 
 def _chunks(model: Any, data: Data, folder: Path) -> Any:
     rows = max(1, min([*data.cuts, len(data.X)]))
-    return model.fit(open_source(data.given, chunk_rows=rows))
+    return model.fit(open_data(data.given, chunk_rows=rows))
 
 
 def _iterator(model: Any, data: Data, folder: Path) -> Any:
-    return model.fit(open_source(lambda: (part.given for part in data.parts())))
+    return model.fit(open_data(lambda: (part.given for part in data.parts())))
 
 
 def _csv(model: Any, data: Data, folder: Path) -> Any:
     for k, part in enumerate(data.parts()):
         part.frame().to_csv(folder / f"{k}.csv", index=False)
-    return model.fit(open_source(folder, file_format="csv", **data.roles()))
+    return model.fit(open_data(folder, file_format="csv", **data.roles()))
 
 
 def _parquet(model: Any, data: Data, folder: Path) -> Any:
     for k, part in enumerate(data.parts()):
         part.frame().to_parquet(folder / f"{k}.parquet", row_group_size=7)
-    return model.fit(open_source(f"{folder}/*.parquet", chunk_rows=5, **data.roles()))
+    return model.fit(open_data(f"{folder}/*.parquet", chunk_rows=5, **data.roles()))
 
 
 def _svmlight(model: Any, data: Data, folder: Path) -> Any:
@@ -107,13 +107,13 @@ def _svmlight(model: Any, data: Data, folder: Path) -> Any:
         rows = zip(part.X.tolist(), part.y.tolist(), strict=True)
         text = [" ".join([repr(y), *(f"{d + 1}:{v!r}" for d, v in enumerate(x) if v)]) for x, y in rows]
         (folder / f"{k}.svm").write_text("\n".join(text) + "\n")
-    return model.fit(open_source(folder, file_format="svmlight", n_features=data.X.shape[1]))
+    return model.fit(open_data(folder, file_format="svmlight", n_features=data.X.shape[1]))
 
 
 def _dask(model: Any, data: Data, folder: Path) -> Any:
     rows = max(5, len(data.X) // 3)
     pieces = [da.from_array(array, chunks=(rows, *array.shape[1:])) for array in data.given]
-    return model.fit(open_source(tuple(pieces)))
+    return model.fit(open_data(tuple(pieces)))
 
 
 IN_MEMORY: dict[str, Fit] = {
@@ -128,7 +128,7 @@ IN_MEMORY: dict[str, Fit] = {
     "on demand": _on_demand,
 }
 FROM_MOMENTS: dict[str, Fit] = {
-    "moments": lambda model, data, folder: model.fit_moments(Moments.of(*data.given)),
+    "moments": lambda model, data, folder: model.fit_moments(Moments.from_data(*data.given)),
     "merged": _merged,
     "partial_fit": _in_steps,
 }

@@ -25,7 +25,6 @@ LAYERS = (
     "progress",
     "threads",
     "files",
-    "packing",
     "codec",
     "tables",
     "inputs",
@@ -40,6 +39,7 @@ LAYERS = (
     "model",
     "evaluation",
     "fitting",
+    "bounds",
     "optimality",
     "estimators",
     "baselines",
@@ -61,6 +61,7 @@ SERVER = ("starlette", "uvicorn")
 COMMAND_LINE = ("typer", "click", "rich")
 RUN_CODE_OF_OTHERS = {
     "budgetline.runtime.extractors",  # users' functions, whose failures are results
+    "budgetline.runtime.profiling",  # the same, whose failures end the profile
     "budgetline.estimators.clones",  # users' estimators, whose errors get a note and are raised again
     "budgetline.explore.worker",  # whatever a table does to a fit, the page goes on
     "budgetline.messages",  # the repr of a value, in the middle of an error message
@@ -71,7 +72,7 @@ RUN_CODE_OF_OTHERS = {
 WRITE_IN_FULL = {
     "budgetline.messages",
     "budgetline.persistence.plain_settings",  # of floats, which read back as the same
-    "budgetline.report.rendering",
+    "budgetline.report.report",
     "budgetline.report.formatting",
     "budgetline.data.sources",  # of what is hashed
     "budgetline.explore.lines",  # of values in lines of Python
@@ -185,10 +186,10 @@ model = budgetline.AnytimeRegressor([[0, 2], [1]], costs=[1, 2]).fit(X, X[:, 1])
 assert model.predict(sparse.csr_array(X), budget=2).shape == (20,)
 assert budgetline.AnytimeRegressorCV(cv=2).fit(X, X[:, 1]).coef_.shape == (3,)
 assert budgetline.datasets.load_heart().data.shape[0] == 303
-source = budgetline.open_source((X, X[:, 1]), chunk_rows=7)
+source = budgetline.open_data((X, X[:, 1]), chunk_rows=7)
 assert budgetline.AnytimeRegressor().fit(source).n_passes_ == 1
 assert budgetline.budget_curve(model, X, X[:, 1]).values[-1] > 0.9
-assert budgetline.compare({{"fr": budgetline.AnytimeRegressor()}}, X, X[:, 1], cv=2).curves["fr"].values[-1] > 0.9
+assert budgetline.compare({{"a": budgetline.AnytimeRegressor()}}, X, X[:, 1], cv=2).curves["a"].values[-1] > 0.9
 assert not set({(*OPTIONAL, *COMMAND_LINE, "budgetline.cli")!r}) & set(sys.modules)
 """
 
@@ -204,7 +205,6 @@ PUBLIC = {
     "budgetline": {
         "AnytimeClassifier",
         "AnytimeClassifierCV",
-        "AnytimeModel",
         "AnytimeRegressor",
         "AnytimeRegressorCV",
         "AnytimeRunner",
@@ -225,7 +225,7 @@ PUBLIC = {
         "cross_val_budget_curve",
         "load",
         "make_report",
-        "open_source",
+        "open_data",
         "profile_costs",
         "save",
         "stopping_cost",
@@ -233,7 +233,7 @@ PUBLIC = {
         "to_onnx",
     },
     "budgetline.baselines": {"GroupLassoPath"},
-    "budgetline.data": {"Source", "open_source"},
+    "budgetline.data": {"Source", "open_data"},
     "budgetline.glm": {"ConvexLoss"},
     "budgetline.sequencing": {"Doubling", "FixedOrder", "GroupSequence", "RandomOrder", "greedy_sequence"},
     "budgetline.datasets": {"load_bank", "load_heart", "load_mfeat", "load_nhanes", "load_thyroid"},
@@ -310,7 +310,7 @@ def test_only_fit_model_and_files_make_a_model():
         for node in ast.walk(tree_of(name))
         if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "AnytimeModel"
     }
-    assert calls == {"budgetline.fitting.fit_model", "budgetline.persistence.conversion"}
+    assert calls == {"budgetline.fitting.fit_model", "budgetline.persistence.model_record"}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from exact_search import best_order
+from exact_search import Demand, best_order
 
 from budgetline import (
     AnytimeClassifier,
@@ -16,8 +16,7 @@ from budgetline import (
     stopping_cost,
     timeliness,
 )
-from budgetline.budgets import Demand, Rates
-from budgetline.evaluation import oracle_curve, plateau
+from budgetline.budgets import rates_of
 from budgetline.groups.prices import Prices
 from budgetline.sequencing import Doubling, greedy_sequence
 
@@ -39,7 +38,7 @@ def groups_at(factor):
 
 
 @pytest.mark.parametrize(("cost", "target"), UNITS)
-@pytest.mark.parametrize("rule", ["fr", "omp", "no-whiten", "single"])
+@pytest.mark.parametrize("rule", ["forward", "omp", "no-whiten", "single"])
 @pytest.mark.parametrize("plain", [True, False], ids=["additive", "shared"])
 def test_a_sequence_does_not_depend_on_the_units(cost, target, rule, plain):
     X, y = data(0)
@@ -53,7 +52,7 @@ def test_a_sequence_does_not_depend_on_the_units(cost, target, rule, plain):
 
 
 @pytest.mark.parametrize("cost", FACTORS)
-@pytest.mark.parametrize("rule", ["fr", "score", "omp"])
+@pytest.mark.parametrize("rule", ["forward", "score", "omp"])
 def test_the_sequence_of_a_classifier_does_not_depend_on_the_unit_of_costs(cost, rule):
     X, y = data(1)
     ours, theirs = (AnytimeClassifier(groups_at(f), rule=rule, alpha=1e-2).fit(X, y > 0).sequence_ for f in (1.0, cost))
@@ -115,7 +114,7 @@ def test_the_best_order_is_the_best_of_all_orders_at_any_scale(cost, unit):
 
     best = max(permutations(range(4)), key=area)
     demand = Demand.of(float(costs.sum()) * cost, None, None, None, "step")
-    assert best_order(table * unit, Prices.of(costs * cost), demand).tolist() == list(best)
+    assert best_order(table * unit, Prices(costs * cost), demand).tolist() == list(best)
 
 
 @pytest.mark.parametrize("cost", FACTORS)
@@ -129,20 +128,17 @@ def test_what_is_read_from_a_curve_does_not_depend_on_the_units(cost, unit):
                 ours, stop, interpolation=interpolation
             )
     assert stopping_cost(theirs, 0.9) == cost * stopping_cost(ours, 0.9)
-    assert plateau(theirs) == plateau(ours)
-    assert np.array_equal(oracle_curve(theirs).costs, cost * oracle_curve(ours).costs)
 
 
-def test_rates_compare_as_fractions_do():
+@pytest.mark.parametrize("unit", [2.0**-900, 1.0, 2.0**900])
+@pytest.mark.parametrize("cost", [2.0**-900, 1.0, 2.0**900])
+def test_rates_compare_as_fractions_do(unit, cost):
     rng = np.random.default_rng(6)
-    values = rng.choice([-1, 0, 1, 1], size=200) * rng.uniform(1, 2, 200) * 10.0 ** rng.uniform(-300, 300, 200)
-    costs = rng.uniform(1, 2, 200) * 10.0 ** rng.uniform(-300, 300, 200)
-    order = Rates.of(values, costs).order()
+    values = rng.choice([-1, 0, 1, 1], size=200) * rng.uniform(1, 2, 200) * 10.0 ** rng.uniform(-15, 15, 200) * unit
+    costs = rng.uniform(1, 2, 200) * 10.0 ** rng.uniform(-15, 15, 200) * cost
+    order = np.argsort(-rates_of(values, costs), kind="stable")
     exact = [Fraction(values[k]) / Fraction(costs[k]) for k in order]
     assert exact == sorted(exact, reverse=True)
-    best = Rates.of(values, costs).relative()
-    assert np.argmax(best) == order[0]
-    assert 1 <= best.max() < 2
 
 
 @pytest.mark.parametrize(
@@ -153,7 +149,7 @@ def test_rates_compare_as_fractions_do():
         lambda: FeatureGroups([[0], [1]], [1.0, 1.0], shared={"draw": (1.7e308, ["0", "1"])}),
         lambda: FeatureGroups([[0], [1]]).with_costs([1e308, 1e308]),
         lambda: greedy_sequence(len, {"a": 1e308, "b": 1e308}),
-        lambda: Prices.of([1e308, 1e308]),
+        lambda: Prices(np.array([1e308, 1e308])),
     ],
 )
 def test_costs_whose_sum_no_float_holds_are_an_error(groups):

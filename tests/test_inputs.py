@@ -24,7 +24,7 @@ from budgetline import (
     Moments,
     budget_curve,
     cross_val_budget_curve,
-    open_source,
+    open_data,
 )
 from budgetline.glm import ConvexLoss
 from budgetline.inputs import NamedArray
@@ -217,7 +217,7 @@ def test_whole_numbers_that_no_float_can_hold_are_named(as_table, on_array):
     with pytest.raises(ValueError, match=r"sample_weight contains a whole number that is too large"):
         AnytimeRegressor().fit(X, y, sample_weight=as_table([*np.ones(29), HUGE]))
     with pytest.raises(ValueError, match=r"chunk 0: weight contains a whole number that is too large"):
-        AnytimeRegressor().fit(open_source(iter([(X, y, [*np.ones(29), HUGE])])))
+        AnytimeRegressor().fit(open_data(iter([(X, y, [*np.ones(29), HUGE])])))
     with pytest.raises(ValueError, match=r"column 'c' holds a whole number that is too large"):
         AnytimeRegressor(encoding="linear").fit(DF.assign(c=pd.Series([*range(29), HUGE], dtype=object)), y)
 
@@ -377,7 +377,7 @@ def test_missing_values_of_nullable_columns_are_named(dtype):
         AnytimeRegressor().fit(DF.assign(c=column), y)
 
 
-@pytest.mark.parametrize("reader", [AnytimeRegressorCV(cv=3).fit, Moments.of])
+@pytest.mark.parametrize("reader", [AnytimeRegressorCV(cv=3).fit, Moments.from_data])
 def test_other_readers_name_the_column(reader):
     with pytest.raises(ValueError, match="NaN: column 'c', first in row 7"):
         reader(FRAMES["pandas"](changed(X, 7, 2, np.nan)), y)
@@ -529,7 +529,7 @@ def test_whatever_goes_in_float64_comes_out(dtype, target):
     for keywords in ({}, {"stage": 0}, {"budget": 3}, {"available": ["big"]}):
         assert model.predict(np.array(X), **keywords).dtype == np.float64
     assert next(model.staged_predict(np.array(X))).dtype == np.float64
-    moments = Moments.of(table, target)
+    moments = Moments.from_data(table, target)
     assert moments.mean.dtype == moments.scatter.dtype == np.float64
 
 
@@ -864,7 +864,7 @@ def test_max_cost_passes_over_what_does_not_fit():
     assert len(rounded.sequence_) == 2
 
 
-@pytest.mark.parametrize("rule", ["fr", "omp"])
+@pytest.mark.parametrize("rule", ["forward", "omp"])
 def test_min_gain_stops_at_the_first_small_gain(rule):
     everything = AnytimeRegressor(rule=rule).fit(X, y).sequence_
     shares = np.diff(everything.explained, prepend=0.0)
@@ -918,7 +918,7 @@ def test_refit_forgets_the_names(on_array):
 
 
 def test_fit_moments_is_fit():
-    moments = Moments.of(DF, y)
+    moments = Moments.from_data(DF, y)
     model = AnytimeRegressor(BY_NAME).fit_moments(moments)
     assert_same_model(model, AnytimeRegressor(BY_NAME).fit(DF, y), rtol=1e-9)
     assert model.feature_names_in_.tolist() == NAMES
@@ -994,12 +994,12 @@ FITS = {
     "data": lambda X, y: AnytimeRegressor().fit(X, y),
     "wide": lambda X, y: AnytimeRegressor().fit(np.hstack([X, wide(len(X))]), y),
     "sparse": lambda X, y: AnytimeRegressor().fit(sparse.csr_array(X), y),
-    "moments": lambda X, y: AnytimeRegressor().fit_moments(Moments.of(X, y)),
+    "moments": lambda X, y: AnytimeRegressor().fit_moments(Moments.from_data(X, y)),
     "batches": lambda X, y: AnytimeRegressor().partial_fit(X, y),
-    "source": lambda X, y: AnytimeRegressor().fit(open_source((X, y), chunk_rows=10)),
+    "source": lambda X, y: AnytimeRegressor().fit(open_data((X, y), chunk_rows=10)),
     "poisson": lambda X, y: AnytimeRegressor(loss="poisson").fit(X, np.abs(y)),
     "streamed poisson": lambda X, y: AnytimeRegressor(loss="poisson", rule="score").fit(
-        open_source((X, np.abs(y)), chunk_rows=10)
+        open_data((X, np.abs(y)), chunk_rows=10)
     ),
     "convex loss": lambda X, y: AnytimeRegressor(loss=ConvexLoss(np.cosh, np.sinh, np.cosh)).fit(X, y),
     "lasso": lambda X, y: GroupLassoPath().fit(X, y),
@@ -1039,7 +1039,7 @@ ROUNDED = FITS | {
     "classes": lambda X, y: AnytimeClassifier().fit(X, y > 0),
     "classes by cross-validation": lambda X, y: AnytimeClassifierCV(alphas=[0.1, 1.0]).fit(X, y > 0),
     "streamed classes": lambda X, y: AnytimeClassifier(rule="score").fit(
-        open_source((X, (y > 0).astype(int)), chunk_rows=10)
+        open_data((X, (y > 0).astype(int)), chunk_rows=10)
     ),
 }
 

@@ -33,8 +33,8 @@ def test_all_brings_every_extra_for_users():
 def test_every_link_of_the_long_description_is_absolute(metadata):
     source = metadata.urls["Source"]
     targets = re.findall(r"\]\(([^)\s]+)\)", metadata.readme)
-    assert f"{source}/blob/main/docs/tutorial.md" in targets
-    assert f"{source}/raw/main/docs/results/field.svg" in targets
+    assert f"{source}/blob/main/docs/quickstart.md" in targets
+    assert f"{source}/raw/main/docs/images/gallery/heart.svg" in targets
     assert not [target for target in targets if not target.startswith("https://")]
 
 
@@ -83,7 +83,7 @@ import budgetline
 from budgetline.datasets import load_heart
 X = np.random.default_rng(0).normal(size=(30, 3))
 model = budgetline.AnytimeRegressor().fit(X, X[:, 0])
-source = budgetline.open_source((X, X[:, 0]))
+source = budgetline.open_data((X, X[:, 0]))
 for name, text in (("a.csv", "x,y\\n1,2\\n"), ("a.parquet", "PAR1"), ("groups.yaml", "groups: {{}}"), ("a.xlsx", "")):
     Path(name).write_text(text)
 for call in {calls!r}:
@@ -107,9 +107,9 @@ NEEDS = {
     "model.fit(source, progress=True)": "progress",
     "budgetline.make_report(model, X, X[:, 0], progress=True)": "progress",
     "budgetline.make_report(model).write('report.html')": "report",
-    "budgetline.open_source('a.csv', 'y')": "arrow",
-    "budgetline.open_source('a.parquet', 'y')": "arrow",
-    "budgetline.open_source('a.xlsx', 'y')": "excel",
+    "budgetline.open_data('a.csv', 'y')": "arrow",
+    "budgetline.open_data('a.parquet', 'y')": "arrow",
+    "budgetline.open_data('a.xlsx', 'y')": "excel",
     "model.fit(source, client=object())": "dask",
     "budgetline.to_onnx(model)": "onnx",
     "budgetline.save(budgetline.StagedEstimators(model, model.model_).fit(X, X[:, 0]), 'staged')": "skops",
@@ -137,7 +137,7 @@ def test_what_needs_an_extra_names_it(tmp_path):
 def test_frames_that_are_streamed_name_the_extra_for_arrow(tmp_path):
     frames = ("pandas.DataFrame(data)", "polars.DataFrame(data)", "polars.LazyFrame(data)")
     calls = [
-        f"(lambda pandas, polars, data: model.fit(budgetline.open_source({frame}, 'y')))"
+        f"(lambda pandas, polars, data: model.fit(budgetline.open_data({frame}, 'y')))"
         "(__import__('pandas'), __import__('polars'), {'x': X[:, 0], 'y': X[:, 1]})"
         for frame in frames
     ]

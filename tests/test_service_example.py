@@ -13,7 +13,7 @@ from example_modules import example_module
 
 from budgetline import AnytimeClassifier, AnytimeRunner
 from budgetline.datasets import load_heart
-from budgetline.datasets.archive import read_archive
+from budgetline.datasets.loaders import read_archive
 
 ROOT = Path(__file__).parents[1]
 FOREVER = 60_000  # milliseconds; no test waits for it

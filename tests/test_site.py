@@ -1,9 +1,13 @@
 """The documentation site builds without a warning, is complete, loads nothing from elsewhere, and fits on screens."""
 
+import inspect
 import re
 import subprocess
 import sys
+from html import unescape
+from os.path import normpath
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from browser import NEEDS_BROWSER, chromium, new_context
@@ -12,38 +16,19 @@ import budgetline
 import budgetline.datasets
 
 ROOT = Path(__file__).parents[1]
-SPECIAL = (
-    "data.Source",
-    "evaluation.Effects",
-    "evaluation.effects.Effect",
-    "evaluation.oracle_curve",
-    "evaluation.plateau",
-    "evaluation.with_positive",
-    "glm.ConvexLoss",
-    "optimality.NextGroups",
-    "optimality.Plan",
-    "optimality.next_groups",
-    "optimality.plan",
-    "optimality.plans",
-    "runtime.EarlyExit",
-    "sequencing.Doubling",
-    "sequencing.GroupSequence",
-    "sequencing.RandomOrder",
-    "sequencing.greedy_sequence",
-)
 ELSEWHERE = re.compile(r"https?://(?!www\.w3\.org/)")
 
 
+sys.path.append(str(ROOT / "tools"))
+from site_pages import object_of, objects, path_of  # noqa: E402
+
+
 def test_every_public_name_is_in_the_reference():
-    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^::: (\S+)$", text, re.MULTILINE)
-    expected = {f"budgetline.{n}" for n in budgetline.__all__} | {
-        f"budgetline.datasets.{n}" for n in budgetline.datasets.__all__
-    }
-    # what only specialists need is imported from its package
-    special = {f"budgetline.{n}" for n in SPECIAL}
-    assert set(listed) == expected | special
-    assert len(listed) == len(expected | special)
+    listed = objects()
+    expected = {*budgetline.__all__, *(f"datasets.{name}" for name in budgetline.datasets.__all__)}
+    assert len(listed) == len(set(listed)) == len({path_of(name).lower() for name in listed})
+    assert expected <= set(listed)
+    assert not [name for name in listed if "." not in name and name not in expected]
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +43,61 @@ def site(tmp_path_factory):
     return folder
 
 
+def pages_of(site):
+    return {p.relative_to(site).as_posix(): p.read_text(encoding="utf-8") for p in sorted(site.rglob("*.html"))}
+
+
 def test_the_site_is_complete_and_self_contained(site):
-    pages = {path.name: path.read_text(encoding="utf-8") for path in site.glob("*.html")}
-    assert {"index.html", "tutorial.html", "guide.html", "cli.html", "runtime.html", "api.html", "faq.html"} <= set(
-        pages
-    )
-    assert "AnytimeRunner" in pages["api.html"]
+    pages = pages_of(site)
+    assert {"index.html", "quickstart.html", "when.html", "guide/plans.html", "benchmarks.html"} <= set(pages)
+    assert len(pages) > 100
     for name, page in pages.items():
         loaded = re.findall(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="([^"]+)"', page)
         assert not [where for where in loaded if ELSEWHERE.match(where)], name
+    assert (site / "heart.csv").read_text(encoding="utf-8").count("\n") == 304
+
+
+def text_of(html):
+    return unescape(re.sub(r"<[^>]+>", "", html))
+
+
+@pytest.mark.parametrize("name", objects())
+def test_the_reference_shows_true_signatures(site, name):
+    page = (site / path_of(name)).with_suffix(".html").read_text(encoding="utf-8")
+    signature = "".join(text_of(re.search(r'<div class="doc-signature.*?</div>', page, re.DOTALL)[0]).split())
+    parameters = list(inspect.signature(object_of(name)).parameters.values())
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        shown = re.search(rf"[(,]{parameter.name}(?:=([^=]*?))?(?=,\w+=|,\w+,|,\*|,?\)$|,\w+\))", signature)
+        assert shown, f"{parameter.name} is missing from {signature}"
+        if isinstance(parameter.default, (bool, int, float, str, type(None))):
+            default = repr(parameter.default).replace("'", '"').replace(" ", "")
+            assert (shown[1] or "").replace("'", '"') == default, f"{name}({parameter.name}={parameter.default!r})"
+
+
+def test_the_reference_has_no_source_markup(site):
+    pages = {name: text_of(page) for name, page in pages_of(site).items() if name.startswith("api/")}
+    assert len(pages) > 40
+    markup = re.compile(r":(?:class|func|meth|mod|attr|doc|ref):|::\s*$|\.\. \w+::", re.MULTILINE)
+    assert {name: found for name, page in pages.items() if (found := markup.findall(page))} == {}
+
+
+def test_links_inside_the_site_lead_somewhere(site):
+    pages = pages_of(site)
+    ids = {name: set(re.findall(r'\bid="([^"]+)"', page)) for name, page in pages.items()}
+    broken = []
+    for name, page in pages.items():
+        for link in re.findall(r'<a[^>]+href="([^"]+)"', page):
+            path, _, anchor = unquote(unescape(link)).partition("#")
+            if re.match(r"[a-z]+:", path) or name == "404.html":
+                continue
+            target = normpath((Path(name).parent / path).as_posix()) if path else name
+            if target == "." or (site / target).is_dir():
+                target = normpath(f"{target}/index.html")
+            if not (site / target).exists() or (anchor and target in ids and anchor not in ids[target]):
+                broken.append((name, link))
+    assert not broken
 
 
 # -- on screens ------------------------------------------------------------------------------------------------
@@ -103,7 +134,9 @@ def cut_off(site):
 @NEEDS_BROWSER
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [LAPTOP, PHONE])
-@pytest.mark.parametrize("name", ["index.html", "tutorial.html", "raw_tables.html", "cli.html"])
+@pytest.mark.parametrize(
+    "name", ["index.html", "quickstart.html", "guide/raw_tables.html", "api/AnytimeClassifier.html"]
+)
 def test_nothing_is_cut_off(cut_off, name, width):
     assert cut_off(name, width) == []
 
@@ -111,8 +144,8 @@ def test_nothing_is_cut_off(cut_off, name, width):
 @NEEDS_BROWSER
 @pytest.mark.slow
 def test_what_is_cut_off_is_seen(cut_off):
-    assert cut_off("tutorial.html", PHONE, ".md-typeset pre > code { white-space: pre !important }")
-    assert "the page" in cut_off("tutorial.html", PHONE, ".md-content { min-width: 500px }")
+    assert cut_off("quickstart.html", PHONE, ".md-typeset pre > code { white-space: pre !important }")
+    assert "the page" in cut_off("quickstart.html", PHONE, ".md-content { min-width: 500px }")
 
 
 @NEEDS_BROWSER

@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from budgetline.budgets import Demand, Rates, affordable
+from budgetline.budgets import affordable, rates_of, share_of_budgets
 from budgetline.devices import Device
 from budgetline.files import decode, encode
 from budgetline.groups.prices import Prices, SharedCost
@@ -14,7 +14,7 @@ from budgetline.inputs import check_integer, check_number, number_of
 from budgetline.messages import printable, shown, some
 from budgetline.persistence.plain_settings import from_plain, to_plain
 from budgetline.report.formatting import amount, at_least, number
-from budgetline.report.rendering import escape
+from budgetline.report.report import escape
 from budgetline.sequencing.candidates import nested_candidates
 from budgetline.tables import rounded_down, text_table
 
@@ -24,7 +24,8 @@ def test_costs_that_differ_by_rounding_are_affordable():
 
 
 def test_rates_are_compared_whatever_their_size():
-    assert Rates.of(np.array([1e-50, 3e-50, 1e-50]), np.array([2e300, 2e300, 0.0])).order().tolist() == [2, 1, 0]
+    rates = rates_of(np.array([1e-50, 3e-50, 1e-50, 0.0]), np.array([2e300, 2e300, 0.0, 0.0]))
+    assert np.argsort(-rates).tolist() == [2, 1, 0, 3]
 
 
 def test_numbers_are_checked_by_name():
@@ -39,10 +40,9 @@ def test_numbers_are_checked_by_name():
     assert np.isnan([number_of(value) for value in (True, "2", 10**400)]).all()
 
 
-def test_weights_of_a_demand():
-    assert Demand.of(4.0, None, None, None, "step").weights([0, 1], [1, 3]).tolist() == [0.75, 0.25]
-    sample = Demand.of(4.0, None, [1, 1, 3], None, "step")
-    np.testing.assert_allclose(sample.weights([0, 1], [1, 3]), [1, 1 / 3])
+def test_shares_of_budgets_that_pay_for_steps():
+    assert share_of_budgets([0, 1], [1, 3], 4.0, "step").tolist() == [0.75, 0.25]
+    assert share_of_budgets([0, 1], [1, 3], 4.0, "linear").tolist() == [0.875, 0.5]
 
 
 def test_prices_of_sets_with_a_shared_cost_and_a_requirement():

@@ -22,7 +22,7 @@ def moments(batches):
     import pyarrow as pa
 
     tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
-    total = sum(Moments.of(table.select(FEATURES), table["risk"].to_numpy()) for table in tables)
+    total = sum(Moments.from_data(table.select(FEATURES), table["risk"].to_numpy()) for table in tables)
     if total:
         yield pa.RecordBatch.from_pydict({"moments": [total.to_bytes()]})
 

@@ -5,7 +5,6 @@ import signal
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from threading import Event, Thread
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, threads
-from budgetline.data.rows import Rows
 from budgetline.messages import warn
 from budgetline.threads import (
     FREE,
@@ -153,7 +151,6 @@ def fits():
 
 HELD = {
     "the lock of BLAS": lambda: _Hold.lock,
-    "a cached property": lambda: getattr(vars(Rows)["weights"], "lock", nullcontext()),  # Python 3.11 has a lock
     "BLAS": one_blas_thread,
 }
 

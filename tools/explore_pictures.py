@@ -1,4 +1,4 @@
-"""Make the pictures of docs/explore.md: ``python tools/explore_pictures.py``.
+"""Make the pictures of docs/without_code/explore.md: ``python tools/explore_pictures.py``.
 
 They show a session about the heart data: the first question, a price that changes the order, and a budget.
 """
@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from browser import chromium
 from explore_browser import Explorer, served
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "explore"
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images" / "explore"
 EXACT = 64
 """Colours of a picture that are kept as they are."""
 NAMES = {
@@ -91,7 +91,7 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as name:
         raw_heart().to_csv(Path(name) / "heart.csv", index=False)
-        with served(name, "heart.csv", "--new", "--unit", "dollars") as address, chromium() as browser:
+        with served(name, "heart.csv", "--reset", "--unit", "dollars") as address, chromium() as browser:
             explorer = Explorer(browser, address, 1200, 860, color_scheme="light")
             page = explorer.page
             keep(explorer, "1_target")

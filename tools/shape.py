@@ -19,24 +19,31 @@ from pathlib import Path
 WALKS = {
     "fit": "bl.AnytimeRegressor(groups).fit(X, y)",
     "predict": "model.predict(X, budget=1.5)",
-    "run": "runner.predict(0)",
+    "fit from Parquet": "bl.AnytimeClassifier(named, rule='score').fit(bl.open_data('labels.parquet', 'y'))",
     "CLI fit": "cli(['fit', 'data.csv', '--target', 'y', '--output', 'cli.budgetline'])",
-    "fit from files": "bl.AnytimeClassifier(named, rule='score').fit(bl.open_source('labels.csv', 'y'))",
-    "certify": "bl.certify(model, time_limit=0.2)",
+    "explore edit": "explored(read_edit({'kind': 'set_target', 'column': 'y'})(start, table.table))",
+    "plan": "model.plan(1.5, time_limit=0.2)",
 }
 SETTING = """
 import contextlib, io, sys
 import numpy as np, pandas as pd
 import budgetline as bl
 from budgetline.cli import main
+from budgetline.explore.edits import read_edit
+from budgetline.explore.fits import learn
+from budgetline.explore.session import opening_state
+from budgetline.explore.session_data import Data
 rng = np.random.default_rng(0)
 X = rng.normal(size=(200, 3)); y = X @ [1.0, 2.0, 3.0] + rng.normal(size=200)
 groups = [[0], [1, 2]]; named = {"a": ["0"], "b": ["1", "2"]}
 frame = pd.DataFrame(X, columns=list("012"))
 frame.assign(y=y).to_csv("data.csv", index=False)
-frame.assign(y=np.where(y > 0, "high", "low")).to_csv("labels.csv", index=False)
+frame.assign(y=np.where(y > 0, "high", "low")).to_parquet("labels.parquet", index=False)
 model = bl.AnytimeRegressor(groups).fit(X, y)
-runner = bl.AnytimeRunner(model, {"0": lambda raw: [1.0], "1": lambda raw: [1.0, 2.0]})
+table = Data("data.csv")
+start = opening_state(table.table)
+def explored(state):
+    learn(table.read("y"), state, None, lambda: None, lambda *_: None, lambda _: None)
 def cli(arguments):
     sys.argv = ["budgetline", *arguments]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):

@@ -167,8 +167,8 @@ def shuffled(seed: int) -> Callable[[Training], Order]:
 
 
 ORDERS: dict[str, tuple[str, Callable[[Training], Order]]] = {
-    "fr": ("budgetline", ours("fr")),
-    "fr, by CV": ("budgetline", ours_by_cv),
+    "forward": ("budgetline", ours("forward")),
+    "forward, by CV": ("budgetline", ours_by_cv),
     "omp": ("budgetline", ours("omp")),
     "score": ("budgetline", ours("score")),
     "group lasso, celer": ("celer", by_celer),
@@ -209,7 +209,7 @@ def ours_planned(train: Training) -> Sets:
 
 def ours_limited(train: Training) -> Sets:
     """Ours with ``max_cost``: a sequence for each budget."""
-    return [model(train, rule="fr", max_cost=float(b)).order_.tolist() for b in train.budgets]
+    return [model(train, rule="forward", max_cost=float(b)).order_.tolist() for b in train.budgets]
 
 
 def ours_best(train: Training) -> Sets:
@@ -243,7 +243,7 @@ def best_affordable(sets: list[tuple[float, list[int]]], costs: np.ndarray, budg
 
 SETS: dict[str, tuple[str, Callable[[Training], Sets]]] = {
     "plan, by CV": ("budgetline", ours_planned),
-    "fr with max_cost": ("budgetline", ours_limited),
+    "forward with max_cost": ("budgetline", ours_limited),
     "best set": ("budgetline", ours_best),
     "abess, groups": ("abess", by_abess),
 }

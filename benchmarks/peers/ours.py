@@ -37,7 +37,7 @@ def path(problem: Problem) -> GroupLassoPath:
 
 
 def moments(problem: Problem) -> Moments:
-    return Moments.of(problem.X, problem.y)
+    return Moments.from_data(problem.X, problem.y)
 
 
 def stages_of(problem: Problem, model: AnytimeRegressor) -> Answer:
@@ -66,7 +66,7 @@ def sparse(problem: Problem, _: None, note: Note) -> Answer:
 
 
 def sequence_of_moments(problem: Problem, given: Moments, note: Note) -> Answer:
-    return stages_of(problem, regressor(problem, "fr").fit_moments(given))
+    return stages_of(problem, regressor(problem, "forward").fit_moments(given))
 
 
 def sparse_of_moments(problem: Problem, given: Moments, note: Note) -> Answer:
@@ -83,8 +83,8 @@ def logistic(problem: Problem, _: None, note: Note) -> Answer:
 
 PEERS = {
     "ours": Peer(
-        "**budgetline, `fr`**", "budgetline", "ours", "groups by gain per cost, a ridge model per stage",
-        nothing, sequence("fr"), True,
+        "**budgetline, `forward`**", "budgetline", "ours", "groups by gain per cost, a ridge model per stage",
+        nothing, sequence("forward"), True,
     ),
     "ours, omp": Peer(
         "budgetline, `omp`", "budgetline", "ours", "groups by gradient per cost, a ridge model per stage",
@@ -95,7 +95,8 @@ PEERS = {
         nothing, sparse, True,
     ),
     "ours, given": Peer(
-        "budgetline, `fr` from given `Moments`", "budgetline", "ours, X'X given", "as `fr`; the moments not counted",
+        "budgetline, `forward` from given `Moments`", "budgetline", "ours, X'X given",
+        "as `forward`; the moments not counted",
         moments, sequence_of_moments, True, tall=True,
     ),
     "ours, lasso, given": Peer(

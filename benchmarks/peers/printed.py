@@ -37,6 +37,6 @@ PEERS = {
     ),
     "printed, FR": Peer(
         "the paper's CS-G-FR as printed", "budgetline", "groups", "groups by gain per cost, a model per stage",
-        nothing, algorithm("fr"),
+        nothing, algorithm("forward"),
     ),
 }  # fmt: skip

@@ -18,6 +18,7 @@ from budgetline.groups import Layout
 from budgetline.model.prefixes import PrefixModels
 from budgetline.progress import Progress, counted
 
+from .importance import training_loss
 from .set_estimators import SetEstimators, Stage
 from .trade_offs import Bought, Columns, Padded, PaddedClassifier, dense, start_of, trade_off_path
 
@@ -72,7 +73,7 @@ class BoostedPath(SetEstimators):
         kind = PaddedClassifier if is_classifier(self.estimator) else Padded
         places = np.searchsorted(layout.read, layout.columns_of(np.flatnonzero(bought.mask)))
         padded = kind(bought.fitted, places, X.shape[1], bought.trade_off)
-        return Stage(bought.mask, padded, -rows.loss(bought.fitted, X))
+        return Stage(bought.mask, padded, -training_loss(rows, bought.fitted, X))
 
     def _bought(self, X: Float, rows: TrainingRows, columns: Columns, trade_off: float) -> Bought:
         """Fit one model."""

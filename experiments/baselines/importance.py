@@ -9,6 +9,7 @@ from typing import cast
 import narwhals as nw
 import numpy as np
 from scipy import sparse
+from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.utils import check_random_state
 
 from budgetline.arrays import Array, Float, Positions, Table
@@ -23,6 +24,15 @@ Importance = Callable[[object, object, Array], object]
 """Returns one number ≥ 0 per column that is in a group, for a fitted model, its table and its target."""
 
 
+def training_loss(rows: TrainingRows, fitted: object, X: object) -> float:
+    """Return the mean squared error or, for classifiers, the log loss of an estimator that reads the table X."""
+    if rows.classes is None:
+        predicted = fitted.predict(X)  # type: ignore[attr-defined]
+        return float(mean_squared_error(rows.target, predicted, sample_weight=rows.weight))
+    proba = fitted.predict_proba(X)  # type: ignore[attr-defined]
+    return float(log_loss(rows.target, proba, sample_weight=rows.weight, labels=rows.classes))
+
+
 def permuted(fitted: object, rows: TrainingRows, layout: Layout, n_repeats: int, random_state: object) -> Float:
     """Return by how much the loss on the training rows grows if the columns of a group are shuffled together, (J,).
 
@@ -32,10 +42,10 @@ def permuted(fitted: object, rows: TrainingRows, layout: Layout, n_repeats: int,
         kind = type(fitted).__name__
         raise TypeError(f"{kind} has no predict_proba: take importance='contributions', or a function")
     rng, read, n = check_random_state(random_state), layout.read, len(rows.target)
-    base, found = rows.loss(fitted, rows.table.take(read)), np.zeros(len(layout.columns))
+    base, found = training_loss(rows, fitted, rows.table.take(read)), np.zeros(len(layout.columns))
     for g, own in enumerate(layout.columns):
         for _ in range(n_repeats):
-            found[g] += rows.loss(fitted, shuffled(rows.table, own, rng.permutation(n)).take(read)) - base
+            found[g] += training_loss(rows, fitted, shuffled(rows.table, own, rng.permutation(n)).take(read)) - base
     return np.maximum(found / n_repeats, 0.0)
 
 

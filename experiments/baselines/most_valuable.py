@@ -7,11 +7,11 @@ import heapq
 import numpy as np
 
 from budgetline.arrays import Float, Mask
-from budgetline.budgets import SLACK, Rates
+from budgetline.bounds.problem import Conditions
+from budgetline.bounds.relaxation import Knapsack
+from budgetline.budgets import rates_of
 from budgetline.groups.prices import Prices
 from budgetline.messages import warn
-from budgetline.optimality.conditions import Conditions
-from budgetline.optimality.knapsack import Knapsack
 
 MOST_NODES = 20_000
 """After this many branches the best set found so far is taken; a few hundred are usual for fifty groups."""
@@ -25,38 +25,32 @@ def most_valuable(values: Float, prices: Prices, budget: float) -> Mask:
     Branch and bound: the branch of the highest bound, which buys groups in part, is split by the group of the highest
     value per cost that is still free. If that takes too many branches, a warning says that the set is not proven.
     """
-    about, limit = Conditions.none(prices), SAME * float(values.sum())
-    start = _filled(values, prices, about.included, about.excluded, budget)
-    best, most = start, float(values[start].sum())
-    nodes, number = [(-np.inf, 0, about.included, about.excluded)], 0
+    limit = SAME * float(values.sum())
+    best = _filled(values, Conditions.none(prices), budget)
+    most = float(values[best].sum())
+    nodes, number = [(-np.inf, 0, Conditions.none(prices))], 0
     while nodes and -nodes[0][0] > most + limit:
-        _, _, included, excluded = heapq.heappop(nodes)
-        fitting = np.flatnonzero(Knapsack(prices, included, excluded).fitting(budget))
+        _, _, about = heapq.heappop(nodes)
+        fitting = np.flatnonzero(Knapsack(about).fitting(budget))
         if not fitting.size:
             continue
         if (number := number + 1) > MOST_NODES:
             why = f"the best groups for a budget of {budget:g} are not proven: too many sets are nearly as good"
             warn(why, UserWarning)
             break
-        g = int(fitting[Rates.of(values[fitting], prices.marginal(included)[fitting]).order()[0]])
-        branches = (about.including(g, included, excluded), about.excluding(g, included, excluded))
-        for k, branch in enumerate(branches):
-            bound = float(Knapsack(prices, *branch).most(values, np.array([budget]))[0])
+        g = int(fitting[np.argmax(rates_of(values[fitting], prices.marginal(about.included)[fitting]))])
+        for k, branch in enumerate((about.including(g), about.excluding(g))):
+            bound = float(Knapsack(branch).most(values, np.array([budget]))[0])
             if bound <= most + limit:
                 continue
-            heapq.heappush(nodes, (-bound, 2 * number + k, *branch))  # no two have the same number
-            found = _filled(values, prices, *branch, budget)
+            heapq.heappush(nodes, (-bound, 2 * number + k, branch))  # no two have the same number
+            found = _filled(values, branch, budget)
             if (value := float(values[found].sum())) > most + limit:
                 best, most = found, value
     return best
 
 
-def _filled(values: Float, prices: Prices, included: Mask, excluded: Mask, budget: float) -> Mask:
+def _filled(values: Float, about: Conditions, budget: float) -> Mask:
     """Return the included groups and, by value per cost, others of value that a budget still pays for."""
-    chosen = included.copy()
-    for g in Rates.of(values, prices.marginal(included)).order().tolist():
-        if values[g] > 0 and not chosen[g] and not excluded[g]:
-            more = chosen | prices.closure([g])
-            if not (more & excluded).any() and prices.cost(more) <= budget * (1 + SLACK):
-                chosen = more
-    return chosen
+    order = np.argsort(-rates_of(values, about.prices.marginal(about.included)), kind="stable").tolist()
+    return about.filled(budget, [g for g in order if values[g] > 0])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import iadd
 from typing import TypeVar
 
 import numpy as np
@@ -117,22 +118,11 @@ class DeviceTable:
 
         ``at_once``: the work makes no large arrays. If blocks are views, too, all rows are one chunk.
         """
-        found: list[Float] = []
-
-        def take(part: Float) -> None:
-            if found:
-                found[0] += part
-            else:
-                found.append(part)
-
-        self._over_chunks(work, take, at_once)
-        return found[0]
+        return reduce(iadd, self._over_chunks(work, at_once))
 
     def mapped(self, work: Callable[[slice], ChunkResult], *, at_once: bool = False) -> list[ChunkResult]:
         """Return the results of ``work`` for chunks of rows, in order; as above."""
-        parts: list[ChunkResult] = []
-        self._over_chunks(work, parts.append, at_once)
-        return parts
+        return list(self._over_chunks(work, at_once))
 
     def joined(self, work: Callable[[slice], Float], *, at_once: bool = False) -> Float:
         """Return what ``work`` returns for chunks of rows (m, …), one after another, on the device; as above."""
@@ -140,20 +130,21 @@ class DeviceTable:
         joined: Float = parts[0] if len(parts) == 1 else self.device.xp.concat(parts, axis=0)
         return joined
 
-    def _over_chunks(
-        self, work: Callable[[slice], ChunkResult], take: Callable[[ChunkResult], None], at_once: bool
-    ) -> None:
-        """Call ``take`` with the work on chunks of rows; they are made smaller if memory runs out."""
+    def _over_chunks(self, work: Callable[[slice], ChunkResult], at_once: bool) -> Iterator[ChunkResult]:
+        """Yield the work on chunks of rows; they are made smaller if memory runs out."""
         n, start = self.shape[0], 0
         size = n if at_once and self.plain else self.chunk_rows
         while start < n:
             rows = slice(start, min(start + size, n))
             found = self._attempt(work, rows)
             if found is not None:
-                take(found)
+                yield found
                 start = rows.stop
             elif (tried := rows.stop - rows.start) < 2 * LEAST_ROWS:
-                raise MemoryError(self._advice(tried))
+                what = f"has no memory left for {tried} rows of {self.shape[1]} columns, in addition to the table"
+                raise MemoryError(
+                    f"{self.device} {what}: fit on fewer rows, or stream them, open_data(..., device=...)"
+                )
             else:
                 size = min(tried // 2, self.chunk_rows)
 
@@ -166,20 +157,6 @@ class DeviceTable:
                 raise
         self.device.release()
         return None
-
-    def _advice(self, rows: int) -> str:
-        n, D = self.shape
-        free = self.device.free_bytes()
-        text = f"{self.device} has no memory left for {rows} rows of {D} columns, in addition to the table of {n} rows"
-        if free is None:
-            return f"{text}: fit on fewer rows, or stream them with open_source(..., device=...)"
-        # per row: the row itself and a few scores; in addition, chunks and a few matrices of all columns
-        need = 2 * 8 * LEAST_ROWS * D + 4 * 8 * D * D
-        fit = max(0, (free + n * D * self.dtype.itemsize - need) // (self.dtype.itemsize * D + 64))
-        return (
-            f"{text} ({free / 1e9:.2f} GB free): about {min(fit, n)} rows would fit. Fit on fewer rows, or stream them "
-            "with open_source(..., device=...)"
-        )
 
 
 def on_device(given: object) -> object:

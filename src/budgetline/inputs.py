@@ -27,6 +27,8 @@ from budgetline.devices import on_host
 from budgetline.messages import cut, did_you_mean, shown, some
 
 Frame = nw.DataFrame[Any]
+MOST_GRADE = 30
+"""Gains of larger grades of relevance would be too far apart."""
 MOST_CLASSES = 50
 """Most classes of a target; more are usually numbers or names, and take long to learn."""
 BOUNDS = {"ge": ("≥", operator.ge), "gt": (">", operator.gt), "le": ("≤", operator.le), "lt": ("<", operator.lt)}
@@ -200,8 +202,7 @@ def _refuse_masked(values: object, name: str) -> None:
 
 def check_target(y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     """Return y as a float array of shape (n, P), and the shape ``()`` or ``(P,)`` of one target."""
-    _need(y)
-    y = on_host(y)
+    y = _given(y)
     if getattr(getattr(y, "dtype", None), "kind", "f") in "mM":
         raise ValueError("y holds dates or times, not numbers")
     raise_missing(y)
@@ -276,17 +277,18 @@ def check_known(y: object, n_samples: int, classes: Array) -> Positions:
 
 def _labels(y: object, n_samples: int) -> Array:
     """Return labels as an array of shape (n,), none of them missing."""
-    _need(y)
-    y = on_host(y)
+    y = _given(y)
     raise_missing(y)
     labels = column_or_1d(y, warn=True)
     check_consistent_length(labels, np.empty(n_samples))
     return np.asarray(labels)
 
 
-def _need(y: object) -> None:
+def _given(y: object) -> object:
+    """Return a target, which must be given, on the host."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    return on_host(y)
 
 
 def check_weight(sample_weight: object, n_samples: int) -> Float | None:
@@ -312,11 +314,11 @@ def check_weight(sample_weight: object, n_samples: int) -> Float | None:
     return weight
 
 
-def prediction_table(known: KnownColumns, X: object, columns: Positions, *, gaps: bool = False) -> Table:
+def prediction_table(known: KnownColumns, X: object, columns: Positions, *, missing: bool = False) -> Table:
     """Return the ``columns`` of X that a prediction needs, shape (n, len(columns)), checked to be finite.
 
     Columns of a frame are found by their names, in any order. The other columns are not read: expensive ones may not
-    have been computed, hold NaN, or be missing from a frame. With ``gaps``, values may be missing (NaN).
+    have been computed, hold NaN, or be missing from a frame. With ``missing``, values may be NaN.
     """
     labels, names = known.labels(columns), column_names(X)
     if known.names is None or names is None:
@@ -326,7 +328,7 @@ def prediction_table(known: KnownColumns, X: object, columns: Positions, *, gaps
         table = check_table(X)
     everything = np.array_equal(columns, np.arange(table.shape[1]))
     numbers = numbers_of(table, None if everything else columns)
-    return numbers if gaps else check_finite(numbers, labels)
+    return numbers if missing else check_finite(numbers, labels)
 
 
 def raise_not_finite(X: Table, labels: Sequence[str]) -> None:
@@ -450,3 +452,63 @@ def finite_floats(name: str, values: object, least: int) -> Float:
     except OverflowError as error:
         raise ValueError(f"Input {name} contains a whole number that is too large for a float") from error
     return found
+
+
+def check_grades(y: object, n_samples: int) -> Float:
+    """Return grades of relevance, shape (n,): numbers from 0 to 30, whose gains are 2^grade − 1."""
+    grades, shape = check_target(y, n_samples)
+    if shape:
+        raise ValueError(f"a ranking has one grade per document, as a vector; y has {grades.shape[1]} columns")
+    if wrong := grades[(grades < 0) | (grades > MOST_GRADE)].tolist():
+        raise ValueError(f"y must hold grades of relevance from 0 to {MOST_GRADE}, got {wrong[0]:g}")
+    return grades[:, 0]
+
+
+def check_queries(qid: object, n_samples: int, weight: Float | None = None) -> Float:
+    """Return the number of the query of every row, shape (n,); rows of a query must have one weight (n,)."""
+    if qid is None:
+        raise ValueError("a ranking needs qid, the query of every row")
+    raise_missing(qid, name="qid")
+    labels = column_or_1d(on_host(qid))
+    check_consistent_length(labels, np.empty(n_samples))
+    known, number = np.unique(labels, return_inverse=True)
+    if weight is not None:
+        least, most = np.full(known.size, np.inf), np.zeros(known.size)
+        np.minimum.at(least, number, weight)
+        np.maximum.at(most, number, weight)
+        if odd := known[least < most].tolist():
+            raise ValueError(f"sample_weight differs within query {shown(odd[0])}: queries have weights, not documents")
+    return number.astype(np.float64)
+
+
+def as_vector(y: object) -> object:
+    """Return a pair of times and events as one structured array, whose rows can be taken; anything else as it is."""
+    if not isinstance(y, tuple) or len(y) != 2:
+        return y
+    time, event = (np.asarray(on_host(part)) for part in y)
+    check_consistent_length(time, event)
+    happened, _ = check_target(event, len(event))
+    if wrong := happened[(happened != 0) & (happened != 1)].tolist():
+        raise ValueError(f"events must be true or false, or 1 and 0 (0: censored), got {wrong[0]:g}")
+    found = np.empty(len(time), dtype=[("event", np.bool_), ("time", np.float64)])
+    found["event"], found["time"] = happened[:, 0] == 1, check_target(time, len(time))[0][:, 0]
+    return found
+
+
+def check_survival(y: object, n_samples: int) -> tuple[Float, Mask]:
+    """Return times and events, each (n,), of an array with a field of flags and one of numbers, or of a pair."""
+    y = as_vector(y)
+    if (names := getattr(getattr(y, "dtype", None), "names", None)) and len(names) == 2:
+        flags = [name for name in names if y.dtype[name] == np.bool_]  # type: ignore[attr-defined]
+        if len(flags) != 1:
+            raise ValueError(f"y must have one field of flags, the event, and one of times; its fields are {names}")
+        event, time = y[flags[0]], y[names[1 - names.index(flags[0])]]  # type: ignore[index]
+    else:
+        raise ValueError(
+            "y must be times and events: a pair of arrays, or a structured array with one field of flags and one of "
+            f"numbers, got {type(y).__name__}"
+        )
+    times, _ = check_target(time, n_samples)
+    if wrong := times[times < 0].tolist():
+        raise ValueError(f"times must not be negative, got {wrong[0]:g}")
+    return times[:, 0], np.asarray(event, dtype=bool)

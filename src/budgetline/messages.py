@@ -14,9 +14,8 @@ from contextvars import ContextVar
 from difflib import get_close_matches
 from inspect import currentframe
 from itertools import islice
-from typing import Any, TypeVar
-
-import numpy as np
+from reprlib import Repr
+from typing import TypeVar
 
 T = TypeVar("T")
 MOST_CHARACTERS = 100
@@ -27,21 +26,29 @@ MOST_NAMES = 20
 """Names in a list; an ellipsis replaces the rest."""
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that move the cursor, end a line, change the direction of writing, or cannot be printed."""
-MOST_BITS = 10_000
-"""Size of an integer that is written in full: Python refuses larger ones."""
 MOST_KNOWN = 10_000
 """Names that a misspelt one is compared with."""
-BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}"}
+
+
+def _short_repr() -> Repr:
+    """Return a repr that reads little of a long or deep value."""
+    short = Repr()
+    short.maxlevel, short.fillvalue = 4, "…"
+    short.maxlist = short.maxtuple = short.maxdict = short.maxset = short.maxfrozenset = MOST_NAMES
+    short.maxstring = short.maxlong = short.maxother = MOST_CHARACTERS
+    return short
+
+
+SHORT = _short_repr()
 
 
 def shown(value: object, most: int = MOST_CHARACTERS) -> str:
-    """Return the repr of a value, or its beginning. Only the part that is shown is read."""
-    text = ""
-    for piece in _pieces(value, most):
-        text += piece
-        if len(text) > most:
-            break
-    return cut(text, most)
+    """Return the repr of a value on one line, cut if it is long."""
+    try:
+        text = SHORT.repr(value)
+    except Exception as error:  # the repr is other people's code
+        text = f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
+    return cut(printable(re.sub(r"\s*\n\s*", " ", text)), most)
 
 
 def cut(text: str, most: int = MOST_OF_A_TEXT) -> str:
@@ -83,55 +90,7 @@ def name_of(text: str) -> str:
     return cut(printable(text), MOST_CHARACTERS)
 
 
-def _pieces(value: object, most: int) -> Iterator[str]:
-    """Yield the repr of a value piece by piece, so that the caller can stop early.
-
-    Every level of nesting yields a character before the next level is entered. So values that hold themselves, or each
-    other many times, take no longer than others.
-    """
-    kind = next((base for base in BRACKETS if issubclass(type(value), base)), None)
-    if kind is not None:
-        yield from _entries(value, kind, most)
-    elif isinstance(value, np.ndarray) and value.dtype == object and value.ndim:
-        yield "array("
-        yield from _pieces(value.tolist(), most)
-        yield ", dtype=object)"
-    elif isinstance(value, str | bytes) and type(value) in (str, bytes):
-        yield repr(value[: most + 1])
-    else:
-        yield _own_words(value)
-
-
-def _entries(value: Any, kind: Any, most: int) -> Iterator[str]:
-    opening, closing = BRACKETS[kind][0], BRACKETS[kind][1]
-    size = kind.__len__(value)
-    plain = type(value) in (list, tuple, dict) or (type(value) is set and size > 0)
-    if not plain:
-        yield f"{type(value).__name__}("
-    if plain or size:
-        yield opening
-        entries = dict.items(value) if kind is dict else kind.__iter__(value)
-        for k, entry in enumerate(entries):
-            yield ", " if k else ""
-            if kind is dict:
-                yield from _pieces(entry[0], most)
-                yield ": "
-            yield from _pieces(entry[1] if kind is dict else entry, most)
-        yield f",{closing}" if kind is tuple and size == 1 else closing
-    yield "" if plain else ")"
-
-
-def _own_words(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        return f"<an integer of {value.bit_length()} bits>"
-    try:
-        return printable(" ".join(repr(value).split()))
-    except Exception as error:  # the repr is other people's code
-        return f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
-
-
 Held = tuple[str, type[Warning]]
-
 _held: ContextVar[list[Held] | None] = ContextVar("budgetline_held_warnings", default=None)
 
 

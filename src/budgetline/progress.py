@@ -58,12 +58,13 @@ def announced(items: Iterable[T], unit: str) -> Iterator[T]:
 
 
 class Bar(AbstractContextManager["Bar"]):
-    """A bar that shows nothing, with the methods of tqdm's bars."""
+    """A bar that shows nothing, with the methods of tqdm's bars; ``hear`` notes a step that was announced."""
 
     n = 0
 
     def update(self, n: int = 1) -> None:
         """Count ``n`` more."""
+        self.n += n
 
     def hear(self, unit: str, number: int, total: int | None) -> None:
         """Note a step of the work that was announced."""
@@ -87,10 +88,6 @@ class Lines(Bar):
         self._thread = Thread(target=self._print, daemon=True)
         self._thread.start()
 
-    def update(self, n: int = 1) -> None:
-        """Count ``n`` more."""
-        self.n += n
-
     def hear(self, unit: str, number: int, total: int | None) -> None:
         """Show a step of the work from now on, after those that change less often."""
         self._steps.pop(unit, None)
@@ -105,10 +102,9 @@ class Lines(Bar):
 
     def line(self) -> str:
         """Return what is done, such as "3 of 25 fits, 40 s" or "learning: group 14 of 81, 40 s"."""
-        done = f"{self.n:,} of {self.total:,} {self.unit}" if self.total else f"{self.n:,} {self.unit}"
-        done = done if self.n or self.total else self.unit
+        counts = f"{self.n:,} of {self.total:,} " if self.total else f"{self.n:,} " if self.n else ""
         steps = ", ".join(list(self._steps.values()))
-        return f"{done}{': ' * bool(steps)}{steps}, {time.monotonic() - self.start:.0f} s"
+        return f"{counts}{self.unit}{': ' * bool(steps)}{steps}, {time.monotonic() - self.start:.0f} s"
 
     def show(self) -> None:
         """Print the line; text that is printed later overwrites a rewritten line."""
@@ -126,15 +122,32 @@ def _write(text: str) -> None:
             print(text, end="", file=sys.stderr, flush=True)
 
 
+def make_bar(progress: Progress, unit: str, total: int | None) -> Bar:
+    """Return a bar that shows progress in this way; None needs a terminal and tqdm, True needs tqdm."""
+    if progress in ("lines", "status"):
+        return Lines(unit, total, rewritten=progress == "status")
+    if progress is None:
+        # programs without a console have no stderr
+        progress = sys.stderr is not None and sys.stderr.isatty() and find_spec("tqdm") is not None
+    if not progress:
+        return Bar()
+    try:
+        tqdm = import_module("tqdm")
+    except ImportError as error:
+        raise ImportError("a progress bar needs tqdm: pip install 'budgetline[progress]'") from error
+    bar: Bar = tqdm.tqdm(total=total, unit=f" {unit}", leave=False)
+    return bar
+
+
 def counted(items: Sequence[T], progress: Progress, unit: str) -> Iterator[T]:
-    """Yield the items, with a progress bar as in :func:`make_bar`."""
+    """Yield the items, with a progress bar."""
     with make_bar(progress, unit, len(items)) as bar:
         for item in items:
             yield item
             bar.update()
 
 
-class TimeLimit:
+class TimeLimit(AbstractContextManager["TimeLimit"]):
     """A time limit in seconds, with a bar that fills as the time passes."""
 
     def __init__(self, limit: float, progress: Progress) -> None:
@@ -151,28 +164,5 @@ class TimeLimit:
         """Show how much time has passed."""
         self._bar.update(int(time.monotonic() - self.start) - self._bar.n)
 
-    def __enter__(self) -> TimeLimit:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._bar.close()
-
-
-def make_bar(progress: Progress, unit: str, total: int | None) -> Bar:
-    """Return a tqdm bar if ``progress`` is true, or None while a terminal watches and tqdm is installed.
-
-    For "lines" and "status" return :class:`Lines`.
-    """
-    if progress in ("lines", "status"):
-        return Lines(unit, total, rewritten=progress == "status")
-    if progress is None:
-        # programs without a console have no stderr
-        progress = sys.stderr is not None and sys.stderr.isatty() and find_spec("tqdm") is not None
-    if not progress:
-        return Bar()
-    try:
-        tqdm = import_module("tqdm")
-    except ImportError as error:
-        raise ImportError("a progress bar needs tqdm: pip install 'budgetline[progress]'") from error
-    bar: Bar = tqdm.tqdm(total=total, unit=f" {unit}", leave=False)
-    return bar

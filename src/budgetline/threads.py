@@ -10,13 +10,13 @@ child makes new ones.
 from __future__ import annotations
 
 import os
-import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from functools import cache, cached_property
-from threading import Lock, RLock, local
+from functools import cache
+from threading import Lock, local
 from typing import TypeVar
 
 import numpy as np
@@ -80,7 +80,7 @@ def _count(contexts: int) -> None:
 def sum_in_threads(work: Callable[[list[slice]], Float], slices: list[slice], most: int = STRIPES) -> Float:
     """Return the sum of ``work`` over stripes of slices, added in the order of the stripes, as in ``in_threads``."""
     total, stripes = _OrderedSum(), stripes_of(slices)
-    _share(lambda k: total.add(k, work(stripes[k])), len(stripes), most)
+    share_out(lambda k: total.add(k, work(stripes[k])), len(stripes), most)
     return total.value
 
 
@@ -102,7 +102,7 @@ def product(A: Float, B: Float) -> Float:
 def in_threads(work: Callable[[list[slice]], None], slices: list[slice], most: int = STRIPES) -> None:
     """Call ``work`` on stripes of slices, in as many threads as BLAS may use, but at most ``most``."""
     stripes = stripes_of(slices)
-    _share(lambda k: work(stripes[k]), len(stripes), most)
+    share_out(lambda k: work(stripes[k]), len(stripes), most)
 
 
 def map_in_threads(function: Callable[[T], R], items: Sequence[T], unit: str = "") -> list[R]:
@@ -123,7 +123,7 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T], unit: str = "
         finally:
             _alone.reset(token)
 
-    _share(work, len(items))
+    share_out(work, len(items))
     for k in range(len(items)):
         for text, category in found[k]:
             warn(text, category)
@@ -140,66 +140,36 @@ def stripes_of(slices: list[slice]) -> list[list[slice]]:
 
 
 def share_out(work: Callable[[int], None], count: int, most: int | None = None) -> None:
-    """Call ``work``, which must not use BLAS, with 0, 1, …, count − 1, in as many threads as BLAS may use.
+    """Call ``work`` with 0, 1, …, count − 1, in as many threads as BLAS may use, at most ``most`` if it is given.
 
-    There are at most ``most`` threads, if it is given.
+    BLAS itself has one thread meanwhile. After an error no more work begins.
     """
-    threads = 1 if count == 1 or _alone.get() else min(blas_threads(), count, most or count)
-    if threads <= 1:
-        for k in range(count):
-            work(k)
-        return
-    job = _Job(work, count)
-    with suppress(RuntimeError):  # the system allows no more threads, or Python is about to end
-        for _ in range(threads - 1):
-            _helpers().submit(copy_context().run, job.run)
-    job.run()
-    job.wait()
+    numbers, helpers = iter(range(count)), list[Future[None]]()
 
+    def run() -> None:
+        try:
+            for k in numbers:
+                work(k)
+        except BaseException:
+            deque(numbers, maxlen=0)
+            raise
 
-class _Job:
-    """Calls ``work`` with 0, 1, …, count − 1 in the threads that run it."""
-
-    def __init__(self, work: Callable[[int], None], count: int) -> None:
-        self._work, self._numbers, self._left = work, iter(range(count)), count
-        self._error: BaseException | None = None
-        self._lock, self._done = Lock(), Lock()
-        self._done.acquire()
-
-    def run(self) -> None:
-        """Take the next number, until all are taken; after an error, do no more work."""
-        for k in self._numbers:
-            try:
-                if self._error is None:
-                    self._work(k)
-            except BaseException as error:
-                self._error = error
-            with self._lock:
-                self._left -= 1
-                if self._left == 0:
-                    self._done.release()
-
-    def wait(self) -> None:
-        """Wait until all calls have ended in all threads; raise the error of one of them."""
-        with self._done:
-            error, self._error = self._error, None  # its traceback holds this frame, which must not hold it
-        del self._work  # free its arrays: a helper may find this job much later, with nothing left to do
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error
+    with one_blas_thread():
+        threads = 1 if count == 1 or _alone.get() else min(blas_threads(), count, most or count)
+        with suppress(RuntimeError):  # the system allows no more threads, or Python is about to end
+            for _ in range(threads - 1):
+                helpers.append(_helpers().submit(copy_context().run, run))
+        try:
+            run()
+        finally:
+            for helper in helpers:
+                if not helper.cancel():  # one that has not begun, because others have all threads, is not waited for
+                    helper.result()
 
 
 @cache
 def _helpers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), "budgetline rows")
-
-
-def _share(work: Callable[[int], None], count: int, most: int | None = None) -> None:
-    """Do the same as ``share_out``, with BLAS kept to one thread."""
-    with one_blas_thread():
-        share_out(work, count, most)
 
 
 class _OrderedSum:
@@ -228,16 +198,6 @@ def _renew() -> None:
         _Hold.depth = getattr(_Hold.own, "depth", 0)
         if _Hold.depth == 0:
             _Hold.limiter.restore_original_limits()
-    _renew_properties()
-
-
-def _renew_properties() -> None:
-    """Renew the locks of cached properties, one for all objects of a class in Python 3.11; later ones have none."""
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("budgetline.")]
-    classes = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
-    for value in (value for kind in classes for value in vars(kind).values()):
-        if isinstance(value, cached_property) and hasattr(value, "lock"):
-            value.lock = RLock()
 
 
 if hasattr(os, "register_at_fork"):

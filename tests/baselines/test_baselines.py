@@ -134,7 +134,7 @@ def test_static_differs_from_forward_regression_on_copies():
     X[:, 1] = X[:, 0] + 0.01 * rng.standard_normal(200)
     y = 2 * X[:, 0] + X[:, 2]
     assert AnytimeRegressor(rule="static").fit(X, y).order_.tolist()[2] == 2
-    assert AnytimeRegressor(rule="fr").fit(X, y).order_.tolist()[1] == 2
+    assert AnytimeRegressor(rule="forward").fit(X, y).order_.tolist()[1] == 2
 
 
 SCHEDULES = ["greedy", "doubling", "cheapest", "random", FixedOrder(["c", "a", "d", "b"]), RandomOrder(4)]

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, GroupLassoPath, Moments
 from budgetline.baselines import group_penalty
-from budgetline.baselines.lasso_path import lambda_grid, lasso_path
+from budgetline.baselines.lasso_path import lasso_path
 from budgetline.leastsquares.gram import Gram
 
 pytestmark = pytest.mark.quick_cases(5)
@@ -301,23 +301,14 @@ def test_one_lambda_is_the_largest():
     model = fitted(X, y, n_lambdas=1, refit=False)
     assert (model.path_coef_ == 0).all()
     assert (model.coef_ == 0).all()
-    np.testing.assert_allclose(lambda_grid(8.0, 4, 1 / 8), [8, 4, 2, 1])
+    grid = fitted(X, y, n_lambdas=4, lambda_ratio=1 / 8).lambdas_
+    np.testing.assert_allclose(grid / model.lambdas_[0], [1, 1 / 2, 1 / 4, 1 / 8])
 
 
 def test_no_convergence_is_reported(monkeypatch):
     monkeypatch.setattr(group_penalty, "MAX_ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match=r"at lambda=.*duality gap .*Raise alpha"):
         fitted(*make_data(0), n_lambdas=2)
-
-
-def test_the_pure_solver_takes_any_lambdas():
-    A, T, _ = standardised(*make_data(12))
-    problem = Gram(A.T @ A, A.T @ T, (T**2).sum(axis=0)), np.array(SIZES), COSTS
-    grid = lasso_path(*problem, (20, 0.01))
-    some = lasso_path(*problem, grid.lambdas[[3, 11, 19]])
-    np.testing.assert_allclose(some.coefs, grid.coefs[[3, 11, 19]], atol=1e-8)
-    assert some.violations.max() <= 1e-9
-    assert set(some.entries.tolist()) <= {0, 1, 2, 3}
 
 
 # -- invariance ----------------------------------------------------------------------------------------------
@@ -372,7 +363,7 @@ def test_moments_are_enough():
     X, Y = make_data(18, P=2)
     for refit in (True, False):
         model = fitted(X, Y, refit=refit)
-        merged = Moments.of(X[:30], Y[:30]) + Moments.of(X[30:], Y[30:])
+        merged = Moments.from_data(X[:30], Y[:30]) + Moments.from_data(X[30:], Y[30:])
         again = GroupLassoPath(groups_of(SIZES), COSTS, refit=refit).fit_moments(merged)
         np.testing.assert_allclose(again.path_coef_, model.path_coef_, rtol=1e-6, atol=1e-10)
         np.testing.assert_allclose(again.coef_path_, model.coef_path_, rtol=1e-6, atol=1e-10)
@@ -387,7 +378,7 @@ def test_ill_conditioned_moments_are_refitted_from_data():
     exact = AnytimeRegressor(groups_of(SIZES), COSTS, schedule=FixedOrder(model.order_.tolist()), alpha=0.0).fit(X, y)
     np.testing.assert_array_equal(model.coef_path_, exact.coef_path_)
     with pytest.warns(LinAlgWarning, match="ill conditioned"):
-        GroupLassoPath(groups_of(SIZES), COSTS, alpha=0.0).fit_moments(Moments.of(X, y))
+        GroupLassoPath(groups_of(SIZES), COSTS, alpha=0.0).fit_moments(Moments.from_data(X, y))
 
 
 # -- order and staged models ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, GroupLassoPath, load, save
 from budgetline.baselines import group_lasso, lasso_path
+from budgetline.fitting import linear
 
 pytestmark = pytest.mark.quick_cases(3)
 
@@ -34,7 +35,8 @@ def both(monkeypatch, X, Y, weight=None, groups=GROUPS, costs=COSTS, **settings)
     """Fit from moments and from columns, whatever the shape."""
     found = []
     for fits in (True, False):
-        monkeypatch.setattr(group_lasso, "gram_fits", lambda rows, recipe, fits=fits: fits)
+        for module in (group_lasso, linear):
+            monkeypatch.setattr(module, "gram_fits", lambda rows, recipe, fits=fits: fits)
         settings = {"max_groups": len(groups), "n_lambdas": 40, "lambda_ratio": 0.01} | settings
         found.append(GroupLassoPath(groups, costs, **settings).fit(X, Y, sample_weight=weight))
     assert hasattr(found[0], "moments_")

@@ -5,18 +5,14 @@ import io
 import json
 import os
 import re
-import sys
 import tomllib
 import warnings
 from pathlib import Path
-from shlex import quote
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from sklearn.datasets import dump_svmlight_file, load_svmlight_file
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Bunch
 
 import budgetline
@@ -30,8 +26,9 @@ from budgetline import (
     AnytimeRegressor,
     AnytimeRegressorCV,
     FeatureGroups,
+    datasets,
     make_report,
-    open_source,
+    open_data,
 )
 from budgetline.cli import main
 from budgetline.datasets import load_heart
@@ -41,7 +38,7 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.sequencing.schedules import SCHEDULES
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("csv", "parquet", "svm")
+KINDS = ("csv", "parquet")
 
 
 def heart():
@@ -60,14 +57,6 @@ def numbers():
 def write(data, kind, groups="groups.yaml"):
     """Write data and groups; return the file, the options that name target and groups, and what Python users have."""
     path = Path(f"data.{kind}")
-    if kind == "svm":
-        dump_svmlight_file(data.X.to_numpy(), data.y.to_numpy(), str(path), zero_based=False)
-        X, y = load_svmlight_file(str(path))
-        position = {name: k for k, name in enumerate(data.X)}
-        members = [[position[c] for c in columns] for columns in data.groups.columns]
-        made = FeatureGroups(dict(zip(data.groups.names, members, strict=True)), data.groups.costs)
-        Path(groups).write_text(made.to_yaml())
-        return path, ["--groups", groups], X, y, made
     frame = data.X.assign(**{data.y.name: data.y})
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
     Path(groups).write_text(data.groups.to_yaml())
@@ -141,8 +130,7 @@ def test_fit_show_predict_report_are_the_python_api(make, kind, run, done):
     names = groups.names[:2]
     any_groups = done("predict", "m.budgetline", path, "--available", ",".join(names))
     close(any_groups["predictions"], model.predict(X, available=names))
-    target = [] if kind == "svm" else ["-t", y.name]
-    record = done("report", "m.budgetline", path, *target, "--cv", 3, "--unit", "dollars")
+    record = done("report", "m.budgetline", path, "-t", y.name, "--cv", 3, "--unit", "dollars")
     expected = json.loads(make_report(model, X, y, cv=3, unit="dollars").to_json())
     assert record.keys() == expected.keys()
     assert record["unit"] == "dollars"
@@ -160,7 +148,7 @@ def test_streamed_fits_are_those_of_a_source(make, kind, run):
     path, given, *_, groups = write(data, kind)
     settings = {"alpha": 1e-2, "rule": "score"} if make is heart else {"alpha": 1e-2}
     estimator = (AnytimeClassifier if make is heart else AnytimeRegressor)(groups, **settings)
-    model = estimator.fit(open_source(str(path), None if kind == "svm" else data.y.name))
+    model = estimator.fit(open_data(str(path), data.y.name))
     found = run("fit", path, *given, *PLAIN, "--stream", "--alpha", "0.01", "-o", "m.budgetline")
     assert found.code == 0
     assert "in chunks" in found.err
@@ -183,14 +171,39 @@ def test_settings_reach_the_estimator(done):
     path, given, X, y, groups = write(data, "parquet")
     X.assign(n=y, w=weight).to_parquet(path)
     found = done(
-        "fit", path, *given, *PLAIN, "--loss", "poisson", "--weight", "w", "--alpha", "0.1", "--rule", "omp", "-o", "m"
+        "fit",
+        path,
+        *given,
+        *PLAIN,
+        "--loss",
+        "poisson",
+        "--sample-weight",
+        "w",
+        "--alpha",
+        "0.1",
+        "--rule",
+        "omp",
+        "-o",
+        "m",
     )
     same_sequence(
         found["sequence"],
         AnytimeRegressor(groups, loss="poisson", alpha=0.1, rule="omp").fit(X, y, sample_weight=weight),
     )
     found = done(
-        "fit", path, *given, "--encoding", "none", "--weight", "w", "--cv", 3, "--schedule", "doubling", "-o", "m"
+        "fit",
+        path,
+        *given,
+        "--encoding",
+        "none",
+        "--sample-weight",
+        "w",
+        "--cv",
+        3,
+        "--schedule",
+        "doubling",
+        "-o",
+        "m",
     )
     drawn = np.random.default_rng(0).permutation(len(y))
     at_random = {"X": X.iloc[drawn], "y": y.iloc[drawn], "sample_weight": np.asarray(weight)[drawn]}
@@ -203,7 +216,7 @@ def test_settings_reach_the_estimator(done):
         *given,
         "--encoding",
         "none",
-        "--weight",
+        "--sample-weight",
         "w",
         "--cv",
         3,
@@ -216,40 +229,22 @@ def test_settings_reach_the_estimator(done):
     search = AnytimeRegressorCV(groups, cv=3, loss="poisson").fit(X, y, sample_weight=weight)
     same_sequence(found["sequence"], search)
     assert found["alpha_"] == search.alpha_
-    found = done("fit", path, *given, *PLAIN, "--weight", "w", "--max-groups", 2, "-o", "m")
+    found = done("fit", path, *given, *PLAIN, "--sample-weight", "w", "--max-groups", 2, "-o", "m")
     assert len(found["sequence"]["group"]) == 2
     assert len(found["not_in_sequence"]) == 1
-    found = done("fit", path, *given, *PLAIN, "--weight", "w", "--max-cost", 3.5, "-o", "m")
+    found = done("fit", path, *given, *PLAIN, "--sample-weight", "w", "--max-cost", 3.5, "-o", "m")
     assert sorted(found["sequence"]["group"]) == ["a", "b"]
 
 
-def test_curve_and_compare_are_the_python_api(done):
+def test_curve_is_the_python_api(done):
     data = heart()
     path, given, X, y, groups = write(data, "csv")
     done("fit", path, *given, *PLAIN, "--alpha", "0.01", "-o", "m")
     model = AnytimeClassifier(groups, alpha=1e-2).fit(X, y)
-    shuffled = StratifiedKFold(3, shuffle=True, random_state=0)
     expected = budgetline.budget_curve(model, X, y, metric="roc_auc")
     found = done("curve", "m", path, "--metric", "roc_auc")
     close(found["value"], expected.values)
     assert tuple(found["group"]) == expected.groups
-    expected = budgetline.cross_val_budget_curve(AnytimeClassifier(groups, alpha=1e-2), X, y, cv=shuffled)
-    found = done("curve", "m", path, "-t", "ill", "--cv", 3)
-    close(found["value"], expected.values)
-    close(found["standard_error"], expected.errors)
-    expected = budgetline.cross_val_budget_curve(AnytimeClassifier(groups, alpha=1e-2), X, y, cv=3)
-    close(done("curve", "m", path, "-t", "ill", "--cv", 3, "--no-shuffle")["value"], expected.values)
-    methods = {
-        "fr": AnytimeClassifier(groups, alpha=1e-2),
-        "costs-ignored": AnytimeClassifier(groups, alpha=1e-2, cost_sensitive=False),
-        "cheapest": AnytimeClassifier(groups, alpha=1e-2, schedule="cheapest"),
-    }
-    expected = budgetline.compare(methods, X, y, cv=shuffled, interpolation="step").summary()
-    plain = (*given, "--encoding", "none", "--alpha", "0.01")
-    found = done("compare", path, *plain, "--cv", 3, "--rules", ",".join(methods))["methods"]
-    assert list(found) == list(methods)
-    for name in methods:
-        close(found[name]["timeliness"], expected[name]["timeliness"])
 
 
 @pytest.mark.parametrize("make", [heart, numbers])
@@ -293,7 +288,7 @@ def test_alpha_is_chosen_by_folds_of_a_stream(make, done):
     data = make()
     path, given, _, _, groups = write(data, "csv")
     found = done("fit", path, *given, "--encoding", "none", "--cv", 3, "--stream", "-o", "m")
-    source = open_source(path, given[1])
+    source = open_data(path, given[1])
     search = AnytimeClassifierCV(groups, cv=3, rule="score") if make is heart else AnytimeRegressorCV(groups, cv=3)
     search.fit(source)
     same_sequence(found["sequence"], search)
@@ -341,16 +336,15 @@ def test_plan_is_the_python_api(run, done):
         assert (tuple(row["groups"]), row["optimal"], row["refitted"]) == (plan.groups, plan.optimal, True)
         close([row["cost"], row["value"], row["ratio"]], [plan.cost, plan.value, plan.ratio])
         close(row["explained"], budgetline.budget_curve(plan, X, y).values[-1])
-    (only,) = done("plan", "m", "-b", 33, "--at-most-one", "a,rest", "--include", "rest", "--time-limit", 60)["plans"]
+    (only,) = done("plan", "m", "-b", 33, "--exclude", "a", "--include", "rest", "--time-limit", 60)["plans"]
     assert set(only["groups"]) == {"b", "rest"}
     assert "optimal: it is proven that no set" in " ".join(run("plan", "m", "-b", 31).out.split())
     assert "≥: the proven share of what the best" in " ".join(run("plan", "m", "-b", 31, "--time-limit", 0).out.split())
     assert done("plan", "m", "-b", 31, "-o", "p")["written"] == "p"
     plan = model.plan(31)
-    for answers in (("p", path), ("m", path, "--plan", 31)):
-        answered = done("predict", *answers)
-        assert answered["groups"] == list(plan.groups)
-        close(answered["predictions"], plan.predict(X))
+    answered = done("predict", "p", path)
+    assert answered["groups"] == list(plan.groups)
+    close(answered["predictions"], plan.predict(X))
     assert done("show", "p")["sequence"]["group"] == list(plan.groups)
 
 
@@ -366,7 +360,7 @@ def test_plans_of_classes_are_estimates_or_refitted(run, done):
         close(row["explained"], training_curve(plan.model_).values[-1])
         if exact:
             close(row["explained"], budgetline.budget_curve(plan, X, y).values[-1])
-    assert "an estimate; give DATA" in " ".join(run("plan", "m", "-b", 50).out.split())
+    assert "an estimate; add DATA" in " ".join(run("plan", "m", "-b", 50).out.split())
     refitted = run("plan", "m", path, "-t", "ill", "-b", 50).out
     assert "not known: for this loss" in refitted
     assert "estimate" not in refitted
@@ -514,12 +508,10 @@ def test_predictions_in_chunks_are_those_of_the_whole(kind, run, monkeypatch):
         return respond(model, scores, method)
 
     monkeypatch.setattr(AnytimeModel, "respond", spy)
-    for output in ("out.csv", "out.parquet"):
-        assert run("predict", "m", path, "--stage", 2, "-o", output).code == 0
-        found = pd.read_csv(output) if output.endswith("csv") else pd.read_parquet(output)
-        close(found["prediction"], expected)
-    assert len(sizes) > 8
-    assert sum(sizes) == 2 * len(y)
+    assert run("predict", "m", path, "--stage", 2, "-o", "out.csv").code == 0
+    close(pd.read_csv("out.csv")["prediction"], expected)
+    assert len(sizes) > 4
+    assert sum(sizes) == len(y)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -544,14 +536,13 @@ def test_an_output_is_replaced_in_full_or_not_at_all(run, monkeypatch):
     X.loc[390, "c"] = np.nan
     X.assign(target=y).to_csv("late.csv", index=False)
     monkeypatch.setattr(budgetline.data.text_files, "CSV_BLOCK", 4000)
-    for output in ("out.csv", "out.parquet"):
-        Path(output).write_text("old")
-        before = sorted(os.listdir())
-        found = run("predict", "m", "late.csv", "-o", output)
-        assert (found.code, found.out) == (2, "")
-        assert "Input X contains NaN: column 'c'" in found.err
-        assert sorted(os.listdir()) == before
-        assert Path(output).read_text() == "old"
+    Path("out.csv").write_text("old")
+    before = sorted(os.listdir())
+    found = run("predict", "m", "late.csv", "-o", "out.csv")
+    assert (found.code, found.out) == (2, "")
+    assert "Input X contains NaN: column 'c'" in found.err
+    assert sorted(os.listdir()) == before
+    assert Path("out.csv").read_text() == "old"
     assert run("predict", "m", path, "-o", "out.csv").code == 0
     assert len(pd.read_csv("out.csv")) == len(y)
 
@@ -609,7 +600,7 @@ def mistakes(run):
     frame = data.X.assign(target=data.y, label=np.resize(["x", "y"], len(data.y)), day=pd.Timestamp("2020-01-01"))
     frame.drop(columns="day").to_csv("good.csv", index=False)
     frame.to_parquet("good.parquet")
-    dump_svmlight_file(data.X.to_numpy(), data.y.to_numpy(), "good.svm", zero_based=False)
+    Path("good.svm").write_text("1 1:2\n")
     text = data.groups.to_yaml() + "remainder: drop\n"
     Path("g.yaml").write_text(text)
     Path("broken.yaml").write_text("groups: [a\n b: {")
@@ -621,8 +612,6 @@ def mistakes(run):
     Path("unknown.yaml").write_text(text.replace("[c, d]", "[c, nope]"))
     Path("text.yaml").write_text(text.replace("[c, d]", "[c, label]"))
     Path("empty.csv").write_text("")
-    Path("empty.svm").write_text("")
-    Path("bad.svm").write_text("1 2:3 nonsense\n")
     Path("bad.parquet").write_text("nonsense")
     Path("header.csv").write_text("a_1,a_2,b_1,b_2,c,d,target\n")
     Path("file").write_text("")
@@ -632,10 +621,8 @@ def mistakes(run):
     missing.assign(target=missing["c"]).to_csv("nan_target.csv", index=False)
     frame.drop(columns="day").assign(label=frame["label"].mask(frame.index == 3)).to_csv("no_label.csv", index=False)
     assert run("fit", "good.csv", *PLAIN, "-t", "target", "-g", "g.yaml", "-o", "m").code == 0
-    assert run("fit", "good.svm", "-o", "svm_model").code == 0
+    budgetline.save(AnytimeRegressor().fit(data.X.to_numpy(), data.y), "unnamed")
     Path("cut").write_bytes(Path("m").read_bytes()[:-100])
-    Path("mod_for_profile.py").write_text("NOT_A_MAPPING = 1\nF = {'a': len}\n")
-    Path("in.txt").write_text("x\n")
 
 
 FIT = ["fit", "good.csv", "-t", "target", "-o", "new"]
@@ -654,9 +641,9 @@ ERRORS = {
     ),
     "unknown column": ([*FIT, "-g", "unknown.yaml"], "unknown.yaml: group 'rest': column 'nope' is not in the data"),
     "unknown target": (["fit", "good.csv", "-t", "nope", "-o", "new"], "--target: column 'nope' is not in good.csv"),
-    "unknown weight": ([*FIT, "--weight", "nope"], "--weight: column 'nope' is not in good.csv"),
+    "unknown weight": ([*FIT, "--sample-weight", "nope"], "--sample-weight: column 'nope' is not in good.csv"),
     "no target": (["fit", "good.csv", "-o", "new"], "say which column is the target: --target NAME"),
-    "target of svmlight": (["fit", "good.svm", "-t", "y", "-o", "new"], "target names a column"),
+    "svmlight": (["fit", "good.svm", "-t", "y", "-o", "new"], "the columns of good.svm have no names"),
     "text as numbers": (
         ["fit", "good.csv", "-t", "label", "-o", "new", "--task", "regression"],
         "the target 'label' holds text, such as 'x', and a regression needs numbers",
@@ -664,8 +651,8 @@ ERRORS = {
     "numbers as labels": ([*FIT, "--task", "classification"], "not labels of classes"),
     "dates": (["fit", "good.parquet", "-t", "day", "-o", "new"], "the target 'day' holds dates or times"),
     "weights that are text": (
-        [*FIT, "--weight", "label", "-g", "g.yaml"],
-        "--weight: column 'label' does not hold numbers",
+        [*FIT, "--sample-weight", "label", "-g", "g.yaml"],
+        "column 'label' of good.csv does not hold numbers: --sample-weight needs",
     ),
     "text in a group": (
         [*FIT, "-g", "text.yaml", "--encoding", "none"],
@@ -680,7 +667,7 @@ ERRORS = {
         "NaN: column 'c', first in line 5",
     ),
     "pairs of plain numbers": ([*FIT, "--encoding", "none", "--interactions", "2"], "--interactions needs an encoding"),
-    "encoding": ([*FIT, "--encoding", "nope"], "'nope' is not one of 'auto', 'none', 'linear', 'spline'"),
+    "encoding": ([*FIT, "--encoding", "nope"], "'nope' is not one of 'none', 'linear', 'spline'"),
     "NaN in target": (
         ["fit", "nan_target.csv", "-t", "target", "-o", "new"],
         "column 'target' has 1 missing values, the first in line 5",
@@ -694,8 +681,6 @@ ERRORS = {
         "column 'label' has 1 missing values, the first in line 5",
     ),
     "empty CSV": (["fit", "empty.csv", "-t", "target", "-o", "new"], "empty.csv cannot be read as CSV"),
-    "empty svmlight": (["fit", "empty.svm", "-o", "new"], "empty.svm holds no features"),
-    "bad svmlight": (["fit", "bad.svm", "-o", "new"], "bad.svm"),
     "bad Parquet": (["fit", "bad.parquet", "-t", "y", "-o", "new"], "bad.parquet is not a Parquet file"),
     "no rows": (["fit", "header.csv", "-t", "target", "-o", "new"], "header.csv holds no rows"),
     "unknown kind of file": (["fit", "file", "-t", "y", "-o", "new"], "give its format: parquet, csv, excel"),
@@ -708,15 +693,15 @@ ERRORS = {
     "folds in order, streamed": ([*FIT, "--cv", "3", "--stream", "--no-shuffle"], "--no-shuffle needs all rows"),
     "too many folds": (["fit", "good.csv", "-t", "target", "-o", "new", "--cv", "401"], "401"),
     "loss of classes": (["fit", "good.csv", "-t", "label", "-o", "new", "--loss", "poisson"], "--loss poisson is for"),
-    "fr streamed": (
-        ["fit", "good.csv", "-t", "label", "-o", "new", "--stream", "--rule", "fr"],
+    "forward streamed": (
+        ["fit", "good.csv", "-t", "label", "-o", "new", "--stream", "--rule", "forward"],
         "use rule='score' or 'omp'",
     ),
     "poisson of negative numbers": ([*FIT, "--loss", "poisson"], "negative"),
-    "folds and none": ([*FIT, "--cv", "3", "--no-cv"], "give one of --cv and --no-cv"),
+    "folds and none": ([*FIT, "--cv", "3", "--no-cv"], "use one of --cv and --no-cv"),
     "alpha from the data and folds": (
         [*FIT, "--alpha", "auto"],
-        "--alpha auto chooses alpha without folds: give --no-cv",
+        "--alpha auto chooses alpha without folds: add --no-cv",
     ),
     "an excluded column that is not there": (
         [*FIT, "--exclude", "c,nope"],
@@ -728,31 +713,34 @@ ERRORS = {
     "no model": (["show", "good.csv"], "good.csv is not a file of budgetline, or it is damaged"),
     "damaged model": (["show", "cut"], "damaged"),
     "damaged model, predict": (["predict", "cut", "good.csv"], "damaged"),
-    "names and positions": (["predict", "m", "good.svm"], "the model knows its columns by name"),
-    "positions and names": (["predict", "svm_model", "good.csv"], "the model knows its columns by position"),
+    "positions and names": (["predict", "unnamed", "good.csv"], "the model knows its columns by position"),
     "no rows to predict": (["predict", "m", "header.csv"], "header.csv holds no rows"),
-    "no rows to predict into a file": (["predict", "m", "header.csv", "-o", "new.parquet"], "header.csv holds no rows"),
-    "no such group": (["predict", "m", "good.csv", "--available", "a,nope"], "unknown group 'nope' in available"),
+    "no rows to predict into a file": (["predict", "m", "header.csv", "-o", "new.csv"], "header.csv holds no rows"),
+    "no such group": (
+        ["predict", "m", "good.csv", "--available", "a,nope"],
+        "--available: there is no group 'nope'; the groups are 'a', 'b', 'rest'",
+    ),
     "no such stage": (["predict", "m", "good.csv", "--stage", "9"], "stage must be between 0 and 3, got 9"),
     "two choices": (["predict", "m", "good.csv", "--stage", "1", "--budget", "1"], "give at most one of"),
-    "a plan and a budget": (["predict", "m", "good.csv", "--plan", "1", "--budget", "1"], "one of --plan, --budget"),
     "a plan without a budget": (["plan", "m"], "--budget"),
     "two plans in a file": (["plan", "m", "-b", "1", "-b", "2", "-o", "new"], "a file holds one plan"),
     "a plan in its model": (["plan", "m", "-b", "1", "-o", "m"], "the same file as the input"),
     "a plan for nan": (["plan", "m", "-b", "nan"], "--budget"),
-    "a plan without its groups": (["plan", "m", "-b", "1", "--include", "nope"], "include: there is no group 'nope'"),
+    "a plan without its groups": (["plan", "m", "-b", "1", "--include", "nope"], "--include: there is no group 'nope'"),
     "a plan that is too dear": (["plan", "m", "-b", "1", "--include", "rest"], "more than the budget of 1"),
     "a plan in and out": (["plan", "m", "-b", "9", "--include", "a", "--exclude", "a"], "both in and out"),
     "a target without data": (["plan", "m", "-b", "1", "-t", "target"], "columns of DATA"),
-    "an unknown start": ([*FIT, "-g", "g.yaml", "--start", "nope"], "start: there is no group 'nope'"),
+    "an unknown start": (
+        [*FIT, "-g", "g.yaml", "--start", "nope"],
+        "--start: there is no group 'nope'; the groups are",
+    ),
     "negative budget": (["predict", "m", "good.csv", "--budget", "-1"], "--budget"),
     "probabilities of numbers": (["predict", "m", "good.csv", "--proba"], "--proba is for classification"),
-    "suffix": (["predict", "m", "good.csv", "-o", "new.txt"], "its name must end in .csv or .parquet"),
+    "suffix": (["predict", "m", "good.csv", "-o", "new.txt"], "its name must end in .csv"),
     "NaN in predict": (["predict", "m", "nan.csv", "-o", "new.csv"], "NaN: column 'c', first in line 5"),
     "metric": (["curve", "m", "good.csv", "-t", "target", "-m", "nope"], "unknown metric 'nope'"),
-    "which target": (["curve", "svm_model", "good.csv"], "the model knows its columns by position"),
+    "which model": (["curve", "unnamed", "good.csv", "-t", "target"], "the model knows its columns by position"),
     "target of curve": (["curve", "m", "good.parquet"], "say which column of good.parquet is the target"),
-    "methods": (["compare", "good.csv", "-t", "target", "--rules", "fr,nope"], "--rules: 'nope' is not one of"),
     "report suffix": (["report", "m", "-o", "new.pdf"], "its name must end in .html or .md or .json"),
     "report target": (["report", "m", "-t", "target", "-o", "new.html"], "are columns of DATA"),
     "report of other data": (["report", "m", "empty.csv", "-o", "new.html"], "empty.csv cannot be read as CSV"),
@@ -764,13 +752,7 @@ ERRORS = {
     "certify endless budget": (["certify", "m", "--budget", "inf"], "budgets must be finite"),
     "certified report": (["report", "m", "--certify", "-1", "-o", "new.html"], "--certify"),
     "export suffix": (["export", "m", "-o", "new.txt"], "its name must end in .onnx"),
-    "groups without numbers": (["groups", "good.svm", "--by", "prefix", "-o", "new"], "have no names"),
     "separator": (["groups", "good.csv", "--sep", "", "-o", "new"], "--sep must not be empty"),
-    "profile name": (["profile", "nonsense", "in.txt"], "'nonsense' is not MODULE:NAME"),
-    "profile module": (["profile", "nope_mod:F", "in.txt"], "nope_mod"),
-    "profile mapping": (["profile", "mod_for_profile:NOT_A_MAPPING", "in.txt"], "is not a mapping"),
-    "profile sample": (["profile", "mod_for_profile:F", "file"], "file: it holds no inputs"),
-    "profile groups": (["profile", "mod_for_profile:F", "in.txt", "-o", "new"], "go together"),
     "demo": (["demo", "-o", "file"], "cannot write to file"),
 }
 
@@ -779,13 +761,10 @@ ERRORS = {
 @pytest.mark.usefixtures("mistakes")
 @pytest.mark.parametrize("name", ERRORS)
 @pytest.mark.parametrize("more", [[], pytest.param(["--json"], marks=pytest.mark.slow)])
-def test_every_mistake_is_one_line(name, more, run, monkeypatch):
+def test_every_mistake_is_one_line(name, more, run):
     arguments, text = ERRORS[name]
-    monkeypatch.syspath_prepend(os.getcwd())
-    sys.modules.pop("mod_for_profile", None)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = sorted(os.listdir())
-    found = run(*arguments, *(more if arguments != ["nope"] else []))
+    found = run(*arguments, *(more if arguments[0] not in ("nope", "demo") else []))
     assert (found.code, found.out) == (2, ""), found.err
     assert len(found.err.splitlines()) == 1, found.err
     assert found.err.startswith("error: ")
@@ -853,9 +832,9 @@ def test_reports_and_exports_are_written(run):
     run("fit", path, *given, *PLAIN, "--alpha", "0.01", "-o", "m")
     for name in ("r.html", "r.md", "r.json"):
         assert run("report", "m", path, "-t", "ill", "--cv", 2, "--no-baselines", "-o", name).code == 0
-    summary = budgetline.Report.from_json(Path("r.json").read_text())
-    assert run("report", "m", path, "-t", "ill", "--cv", 2, "--no-baselines").out.strip() == summary.headline
-    assert summary.title == f"ill in {Path(path).name}"
+    summary = json.loads(Path("r.json").read_text())
+    assert run("report", "m", path, "-t", "ill", "--cv", 2, "--no-baselines").out.strip() == summary["headline"]
+    assert summary["title"] == f"ill in {Path(path).name}"
     assert "<!doctype html>" in Path("r.html").read_text(encoding="utf-8").lower()
     assert run("export", "m", "-o", "m.onnx").out == "inputs: X, stage, budget; outputs: scores, label, probabilities\n"
 
@@ -867,14 +846,14 @@ def test_reports_say_what_is_predicted_and_when_to_stop(run):
     table.to_csv("homes.csv", index=False)
     run("fit", "homes.csv", "-t", "price", "--alpha", "0", "--no-cv", "--all-groups", "-o", "m")
     printed = run("report", "m", "homes.csv", "--no-baselines", "-o", "r.json")
-    summary = budgetline.Report.from_json(Path("r.json").read_text())
-    assert summary.title == "price in homes.csv"
+    summary = json.loads(Path("r.json").read_text())
+    assert summary["title"] == "price in homes.csv"
     assert "then it gets worse" in printed.out
-    assert f"warning: {summary.warning}" in printed.err
+    assert f"warning: {summary['warning']}" in printed.err
     run("report", "m", "-o", "r.json")
-    assert budgetline.Report.from_json(Path("r.json").read_text()).title == "m"
+    assert json.loads(Path("r.json").read_text())["title"] == "m"
     run("report", "m", "--title", "Homes", "-o", "r.json")
-    assert budgetline.Report.from_json(Path("r.json").read_text()).title == "Homes"
+    assert json.loads(Path("r.json").read_text())["title"] == "Homes"
 
 
 def test_groups_that_make_predictions_of_new_rows_worse_are_not_bought(run):
@@ -884,9 +863,9 @@ def test_groups_that_make_predictions_of_new_rows_worse_are_not_bought(run):
     table.to_csv("homes.csv", index=False)
     for encoding in ("none", "spline"):
         fit = ("fit", "homes.csv", "-t", "price", "--encoding", encoding, "--alpha", "1e-6", "-o", "m")
-        assert "predictions of new rows are best after" in run(*fit, "--all-groups").err
+        assert run(*fit, "--all-groups").code == 0
         bought = len(budgetline.load("m").sequence_)
-        assert "predictions of new rows are best after" not in run(*fit).err
+        assert run(*fit).code == 0
         assert 1 <= len(budgetline.load("m").sequence_) < bought / 2
 
 
@@ -915,7 +894,6 @@ def test_explained_is_labelled_and_means_the_same_everywhere(run):
     assert shares[0] == shares[1] == shares[2]
     assert "explained (training)" in run("show", "m").out
     assert "explained, these rows" in printed.out
-    assert "held-out explained, mean of 3 folds" in run("curve", "m", path, "-t", "ill", "--cv", "3").out
 
 
 def test_a_model_with_an_encoding_is_exported_with_its_columns_as_inputs(run):
@@ -929,43 +907,15 @@ def test_a_model_with_an_encoding_is_exported_with_its_columns_as_inputs(run):
     assert not Path("other.onnx").exists()
 
 
-def called_as(path, monkeypatch, on_path=""):
-    """Let the program have been called by this path, in a shell that looks for commands in a folder."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).touch(mode=0o755)
-    monkeypatch.setattr(sys, "argv", [str(path)])
-    monkeypatch.setenv("PATH", str(on_path))
-
-
-@pytest.mark.parametrize(
-    ("path", "on_path", "expected"),
-    [
-        (".venv/bin/budgetline", "", ".venv/bin/budgetline"),
-        (".venv/bin/budgetline", "elsewhere", ".venv/bin/budgetline"),
-        ("my env/bin/budgetline", "", "'my env/bin/budgetline'"),
-        ("bin/budgetline", "bin", "budgetline"),
-        ("budgetline/__main__.py", "", f"{quote(sys.executable)} -m budgetline"),
-        ("notebook.py", "", "budgetline"),
-    ],
-)
-def test_what_to_run_next_can_be_run(path, on_path, expected, run, monkeypatch):
-    data, given, *_ = write(numbers(), "csv")
-    called_as("elsewhere/budgetline", monkeypatch)
-    called_as(path, monkeypatch, on_path)
-    found = run("fit", data, *given, *PLAIN, "-o", "my model")
-    assert f"next: {expected} show 'my model'\n" in found.err
-    assert f"      {expected} predict 'my model' " in found.err
-
-
-def test_the_demo_goes_the_whole_way(run, monkeypatch):
-    called_as(".venv/bin/budgetline", monkeypatch)
+def test_the_demo_goes_the_whole_way(run):
     found = run("demo", "--output", "over here")
     assert found.code == 0
     assert "Demographics" in found.out
-    for name in ("model.budgetline", "report.html", "groups.yaml", "people.csv"):
+    assert "$ budgetline report 'over here/model.budgetline' 'over here/people.csv' -o" in found.out
+    for name in ("model.budgetline", "report.html", "groups.yaml", "people.csv", "new.csv"):
         assert f"over here/{name}" in found.out
         assert Path("over here", name).stat().st_size > 500
-    assert "next: .venv/bin/budgetline show 'over here/model.budgetline'\n" in found.out
+    assert "next: budgetline show 'over here/model.budgetline'\n" in found.err
     groups = FeatureGroups.from_yaml("over here/groups.yaml")
     assert len(groups) == 21
     people = pd.read_csv("over here/people.csv")
@@ -974,21 +924,14 @@ def test_the_demo_goes_the_whole_way(run, monkeypatch):
     close(pd.read_csv(io.StringIO(predicted.out))["prediction"], expected)
 
 
-def test_profile_measures_and_prices(run, done, monkeypatch):
-    Path("my_extractors.py").write_text("EXTRACTORS = {'a': len, 'b': str.upper, 'rest': str.lower}\n")
-    Path("texts.jsonl").write_text('"one"\n"two"\n')
-    Path("list.json").write_text('["one", "two"]')
-    Path("g.yaml").write_text(numbers().groups.to_yaml())
-    monkeypatch.setattr(sys, "path", [*sys.path])  # the command adds the current folder
-    found = done(
-        "profile", "my_extractors:EXTRACTORS", "texts.jsonl", "--repeats", 7, "-g", "g.yaml", "-o", "timed.yaml"
-    )
-    assert list(found["costs"]) == list(found["seconds"]) == ["a", "b", "rest"]
-    assert all(cost > 0 for cost in found["costs"].values())
-    assert FeatureGroups.from_yaml("timed.yaml") == numbers().groups.with_costs(found["costs"])
-    table = run("profile", "my_extractors:EXTRACTORS", "list.json", "--repeats", 4)
-    rows = {line.split()[0]: line.split()[-1] for line in table.out.splitlines() if line.strip()}
-    assert {name: rows[name] for name in ("a", "b", "rest")} == dict.fromkeys(("a", "b", "rest"), "8"), table.out
+@pytest.mark.parametrize(("name", "groups"), [("heart", 9), ("nhanes", 22), ("thyroid", 17)])
+def test_the_demo_writes_data_and_groups(name, groups, run):
+    written = run("demo", "--data", f"{name}.csv").out
+    found, loaded = pd.read_csv(f"{name}.csv"), getattr(datasets, f"load_{name}")(as_frame=True)
+    pd.testing.assert_frame_equal(found, loaded.frame)
+    assert f"with the target {loaded.target.name}, " in written
+    assert len(FeatureGroups.from_yaml(f"{name}.yaml")) == groups
+    assert "known are heart" in run("demo", "--data", "bank.csv").err
 
 
 @pytest.mark.parametrize(("option", "names"), [("--rule", RULES), ("--schedule", SCHEDULES)])
@@ -1000,7 +943,6 @@ def test_the_options_are_those_of_the_library(option, names, run, done):
     assert (
         f"is not one of {', '.join(map(repr, names))}" in run("fit", path, *given, *PLAIN, option, "x", "-o", "m").err
     )
-    assert all(name in run("compare", path, *given, "--rules", "x").err for name in {*names} - {"greedy"})
 
 
 # -- as a process --------------------------------------------------------------------------------------------------
@@ -1012,13 +954,11 @@ COMMANDS = [
     "fit",
     "show",
     "curve",
-    "compare",
     "predict",
     "next",
     "report",
     "certify",
     "export",
-    "profile",
 ]
 
 
@@ -1033,11 +973,11 @@ def test_python_m_budgetline(process):
     assert (wrong.returncode, wrong.stdout, wrong.stderr) == (2, "", "error: nope.csv does not exist\n")
 
 
-def test_every_command_has_examples(run):
+def test_every_command_has_an_example(run):
     for name in COMMANDS:
         found = run(name, "--help")
         assert found.code == 0
-        assert f"budgetline {name}" in found.out.split("Examples:")[1]
+        assert f"budgetline {name}" in found.out.split("Example:")[1]
 
 
 def test_the_console_script(process):
@@ -1124,7 +1064,7 @@ def test_names_are_printed_without_their_control_characters(steering, run):
         "curve": run("curve", "m", *steering[:3]),
         "report": run("report", "m", "-o", "r.md"),
         "groups": run("groups", *steering[:3]),
-        "predict": run("predict", "m", "d.parquet", "--budget", "3", "-o", "p.parquet"),
+        "predict": run("predict", "m", "d.parquet", "--budget", "3", "-o", "p.csv"),
     }
     for command, found in runs.items():
         assert found.code == 0, (command, found.err)
@@ -1164,7 +1104,6 @@ def test_errors_are_short_whatever_is_given(run, value):
         ["fit", "d.csv", "-t", "y", "--max-groups", value, "-o", "m"],
         ["fit", "d.csv", "-t", "y", "-g", "g.yaml", "-o", "m"],
         ["fit", "d.csv", "-t", "y", "-g", "c.yaml", "-o", "m"],
-        ["compare", "d.csv", "-t", "y", "--rules", value],
     ):
         found = run(*arguments)
         assert found.code == 2, arguments[4]
@@ -1178,4 +1117,4 @@ def test_of_many_groups_that_are_not_bought_the_first_are_named(run):
     found = run("fit", "data.csv", "-t", "y", "--no-cv", "--max-groups", "1")
     assert found.code == 0, found.err
     names = [f"x{k}" for k in range(30) if k != 3]
-    assert f"not bought: {', '.join(names[:20])} and 9 more" in found.out.splitlines()
+    assert f"not bought: {', '.join(names[:20])}, …" in found.out.splitlines()

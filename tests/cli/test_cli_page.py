@@ -12,7 +12,7 @@ import pytest
 from budgetline import FeatureGroups
 from budgetline.datasets import load_heart
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "without_code" / "command_line.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(sh|yaml|text)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 

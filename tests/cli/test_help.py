@@ -56,7 +56,7 @@ def test_plans_say_what_their_columns_hold(models, run):
     assert "optimal: it is proven that no set within the budget explains more" in found
     found = run("plan", "classifier", "-b", "3", "--exclude", "thal=7").out
     assert re.search(r"about \d\d.\d %  not known", found)
-    assert "about: an estimate; give DATA" in found
+    assert "about: an estimate; add DATA" in found
     found = run("plan", "classifier", "heart.csv", "-t", "ill", "-b", "3", "--exclude", "thal=7").out
     assert "about" not in found
     assert "not known: for this loss" in found

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import dump_svmlight_file
 
 import budgetline
 from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups
@@ -43,24 +42,23 @@ def same(found, expected):
 def test_rankings_are_those_of_the_python_api(heart, run, done):
     for name in ("linear", "model"):
         model = budgetline.load(name)
-        same(done("next", name, "--have", "age,cp"), model.next_groups(HAVE))
-        same(done("next", name, "--have", "age", "--have", "cp", "--budget", 20), model.next_groups(HAVE, budget=20))
+        same(done("next", name, "--available", "age,cp"), model.next_groups(HAVE))
+        same(
+            done("next", name, "--available", "age", "--available", "cp", "--budget", 20),
+            model.next_groups(HAVE, budget=20),
+        )
         same(done("next", name), model.next_groups())
-    found = run("next", "linear", "--have", "age,cp", "--budget", 20)
+    found = run("next", "linear", "--available", "age,cp", "--budget", 20)
     expected = budgetline.load("linear").next_groups(HAVE, budget=20)
     assert found.out == f"available: age, cp; cost 2\n\n{expected}\n"
     assert run("next", "linear", "--budget", 0).out.endswith("\nnothing is left to buy within the budget\n")
     everything = ",".join(load_heart().feature_groups.names)
-    assert run("next", "linear", "--have", everything).out.endswith("\nnothing is left to buy\n")
+    assert run("next", "linear", "--available", everything).out.endswith("\nnothing is left to buy\n")
 
 
 def test_rows_are_ranked_by_chance(heart, done):
     model, patients = budgetline.load("model"), heart[:2]
-    same(done("next", "model", "patients.csv", "--have", "age,cp"), model.next_groups(HAVE, X=patients))
-    found = done("next", "model", "patients.csv", "--have", "age,cp", "--row", 2)
-    same(found, model.next_groups(HAVE, X=patients[1:]))
-    found = done("next", "model", "patients.csv", "--have", "age,cp", "--sample", "heart.csv")
-    same(found, model.next_groups(HAVE, X=patients, sample=heart))
+    same(done("next", "model", "patients.csv", "--available", "age,cp"), model.next_groups(HAVE, X=patients))
 
 
 def test_raw_files_with_text_and_gaps(done):
@@ -72,21 +70,9 @@ def test_raw_files_with_text_and_gaps(done):
     frame[["kind", "a"]][:3].to_csv("some.csv", index=False)
     model = AnytimeClassifier(encoding=Encoding(interactions=1)).fit(frame, y)
     budgetline.save(model, "m")
-    for row in (1, 3):
-        found = done("next", "m", "some.csv", "--have", "a,kind", "--row", row)
-        same(found, model.next_groups(["a", "kind"], X=frame[row - 1 : row]))
-        assert found["next"]["group"] == ["b"]
-        found = done("next", "m", "some.csv", "--have", "a,kind", "--row", row, "--sample", "all.csv")
-        same(found, model.next_groups(["a", "kind"], X=frame[row - 1 : row], sample=frame))
-
-
-def test_files_without_names(done):
-    X = np.random.default_rng(1).normal(size=(120, 3))
-    y = (X[:, 0] + X[:, 1] > 0).astype(int)
-    dump_svmlight_file(X, y, "data.svm", zero_based=False)
-    model = AnytimeClassifier([[0], [1, 2]], alpha=1e-2).fit(X, y)
-    budgetline.save(model, "m")
-    same(done("next", "m", "data.svm", "--have", "0", "--row", 5), model.next_groups(["0"], X=X[4:5]))
+    found = done("next", "m", "some.csv", "--available", "a,kind")
+    same(found, model.next_groups(["a", "kind"], X=frame[:3]))
+    assert found["next"]["group"] == ["b"]
 
 
 def test_what_is_bought_along_and_what_is_not_ranked(run):
@@ -100,36 +86,27 @@ def test_what_is_bought_along_and_what_is_not_ranked(run):
     assert lines[-1] == "not ranked, because the sequence ended before them: c"
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        found = run("next", "m", "--have", "c")
+        found = run("next", "m", "--available", "c")
     assert found.code == 0
     assert "warning: group 'c' is not used" in found.err
 
 
 ERRORS = {
-    "group": (["linear", "--have", "age,nope"], "--have: there is no group 'nope'"),
-    "twice": (["linear", "--have", "age,age"], "--have: group 'age' is listed twice"),
+    "group": (["linear", "--available", "age,nope"], "--available: there is no group 'nope'"),
+    "twice": (["linear", "--available", "age,age"], "--available: group 'age' is listed twice"),
     "budget": (["linear", "--budget", "-1"], "--budget"),
     "no model": (["nope"], "nope: no such file"),
-    "sample without rows": (["model", "--have", "age", "--sample", "heart.csv"], "--sample is for DATA"),
     "regression": (
-        ["linear", "patients.csv", "--have", "age"],
+        ["linear", "patients.csv", "--available", "age"],
         "DATA is for classification, and linear is a regression",
     ),
-    "sample": (["linear", "--sample", "heart.csv"], "--sample is for classification, and linear is a regression"),
-    "row": (["model", "--row", "1"], "--row is for DATA"),
-    "beyond": (["model", "patients.csv", "--have", "age", "--row", "3"], "--row: patients.csv has 2 rows"),
-    "row 0": (["model", "patients.csv", "--have", "age", "--row", "0"], "--row"),
     "nothing at hand": (["model", "patients.csv"], "DATA needs available groups that the model uses"),
     "column": (
-        ["model", "patients.csv", "--have", "sex"],
+        ["model", "patients.csv", "--available", "sex"],
         "column 'sex', which the model needs here, is not in patients",
     ),
-    "sample too narrow": (
-        ["model", "patients.csv", "--have", "age", "--sample", "patients.csv"],
-        "which the model needs here, is not in patients.csv",
-    ),
-    "no file": (["model", "nope.csv", "--have", "age"], "nope.csv does not exist"),
-    "no values": (["model", "gaps.csv", "--have", "age"], "NaN: column 'age', first in line 3"),
+    "no file": (["model", "nope.csv", "--available", "age"], "nope.csv does not exist"),
+    "no values": (["model", "gaps.csv", "--available", "age"], "NaN: column 'age', first in line 3"),
 }
 
 

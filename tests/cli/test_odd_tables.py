@@ -66,7 +66,6 @@ RIGHT = {
     "long values": (with_x(LONG + c for c in COLOURS), [label.replace("=", f"={LONG}") for label in LEVELS]),
     "thousands": (with_x(f'"{1000 + k * 37:,}"' for k in range(N)), ALL),
     "decimal commas": (table("axy", *([v.replace(".", ",") for v in column] for column in (A, A, Y)), mark=";"), ALL),
-    "both decimal marks": (with_x((a.replace(".", ",") for a in A), mark=";"), ALL),
     "True, False": (with_x(turns("True", "False")), design("x=True")),
     "TRUE, FALSE and gaps": (with_x(turns("TRUE", "FALSE", "")), design("x=False", "x=True", "x=(missing)")),
     "yes, no": (with_x(turns("yes", "no")), design("x=yes")),
@@ -135,7 +134,7 @@ def test_100_000_levels(run):
     fitted = run("fit", "data.csv", "-t", "y", "-o", "m", "--rule", "score", *WHOLE)
     assert fitted.code == 0, fitted.err
     assert budgetline.load("m").feature_names_out_.tolist()[-2:] == ["x=v0", "x=(rare)"]
-    assert any(line.split()[:4] == ["x", "text", ">", "1,000"] for line in fitted.err.splitlines())
+    assert "100,020 rows, 2 columns, 1 column of text; " in fitted.err
     assert "wrote m" in fitted.err
 
 
@@ -188,10 +187,7 @@ WRONG = {
     "a long row": (with_x(COLOURS) + b"1,2,3,4\n", f"data.csv, line {N + 2}: 4 fields instead of 3"),
     "two columns of a name": (table("aay", A, COLOURS, Y), "the data have 2 columns 'a'"),
     "an open quote": (with_x(COLOURS) + b'1,"o,yes\n', f"data.csv, line {N + 2}: 2 fields instead of 3"),
-    "UTF-16": (
-        with_x(COLOURS).decode().encode("utf-16"),
-        "data.csv, line 1: not UTF-8 text: save the file as UTF-8, or try iconv -f utf-16 -t utf-8",
-    ),
+    "UTF-16": (with_x(COLOURS).decode().encode("utf-16"), "data.csv: not UTF-8 text: save the file as UTF-8"),
     "cut": (gzip.compress(with_x(COLOURS))[:-30], "data.csv cannot be read as CSV: Truncated compressed stream"),
     "a comment first": (
         b"# made by a program\n" + with_x(COLOURS),
@@ -227,8 +223,7 @@ def test_the_bank_as_it_comes(name, run, done):
     fitted = run("fit", name, "-t", "y", "-o", "m", "--rule", "score", "--no-cv")
     assert fitted.code == 0, fitted.err
     gaps = ", 4 columns with missing values" if name == "gaps.csv" else ""
-    assert f"encoding: spline (9 columns of text{gaps}); --encoding none uses the numbers only" in fitted.err
-    assert "duration    integer" in fitted.err
+    assert f" columns, 9 columns of text{gaps}; budgetline inspect shows them" in fitted.err
     model = budgetline.load("m")
     X = pd.read_csv(name, sep=None, engine="python", na_values="?").drop(columns="y")
     expected = budgetline.AnytimeClassifier(encoding="spline", rule="score").fit(X, bank["y"])

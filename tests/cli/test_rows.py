@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, cross_val_budget_curve
+from budgetline import AnytimeRegressor, cross_val_budget_curve
 from budgetline.cli.data import Files
 from budgetline.cli.printing import Printer
 
@@ -23,52 +23,33 @@ def visits(n=200, seed=0):
 # -- rows of one patient ---------------------------------------------------------------------------------------
 
 
-def test_curve_and_report_by_patient(run, done):
+def test_reports_by_patient(run, done):
     data = visits()
     data.to_csv("visits.csv", index=False)
     data.drop(columns="patient").to_csv("train.csv", index=False)
     assert run("fit", "train.csv", "-t", "y", "-o", "m", "--no-cv", "--encoding", "none").code == 0
     model = AnytimeRegressor()
     expected = cross_val_budget_curve(model, data[["a", "b"]], data["y"], cv=4, groups=data["patient"])
-    command = ("curve", "m", "visits.csv", "-t", "y", "--cv", 4, "--fold-by", "patient")
-    np.testing.assert_allclose(done(*command)["value"], expected.values, rtol=1e-6)
-    assert "4 folds, by 'patient': groups of rows shuffled with seed 0" in run(*command).err
-    report = ("report", "m", "visits.csv", "-t", "y", "--cv", 4, "--fold-by", "patient", "--no-baselines")
-    curves = {curve["kind"]: curve for curve in done(*report)["curves"]}
+    report = ("report", "m", "visits.csv", "--cv", 4, "--fold-by", "patient", "--no-baselines")
+    found = done(*report)
+    curves = {curve["kind"]: curve for curve in found["curves"]}
     np.testing.assert_allclose(curves["cross-validated"]["values"][-1], expected.values[-1], rtol=1e-6)
-    # the target is found beside the patient
-    assert "the target is 'y', the only" in run("curve", "m", "visits.csv", "--cv", 4, "--fold-by", "patient").err
-
-
-def test_compare_by_patient_does_not_learn_from_the_patient(done, run):
-    data = visits()
-    data["y"] = np.where(data["y"] > 0, "ill", "well")
-    data.to_csv("visits.csv", index=False)
-    found = done("compare", "visits.csv", "-t", "y", "--fold-by", "patient", "--rules", "score", "--encoding", "none")
-    model = AnytimeClassifier(rule="score")
-    expected = cross_val_budget_curve(model, data[["a", "b"]], data["y"], groups=data["patient"])
-    assert found["methods"]["score"]["final"] == pytest.approx(expected.values[-1], rel=1e-6)
+    assert found["measure"]["folds_made"] == "groups of rows shuffled with seed 0"
+    assert "the target is 'y', the only" in run(*report).err  # it is found although there is a column of patients
 
 
 def test_wrong_uses_of_fold_by(run):
     visits().to_csv("visits.csv", index=False)
     visits().drop(columns="patient").to_csv("train.csv", index=False)
     assert run("fit", "train.csv", "-t", "y", "-o", "m", "--no-cv", "--encoding", "none").code == 0
-    curve = ("curve", "m", "visits.csv", "-t", "y")
+    report = ("report", "m", "visits.csv", "-t", "y")
     assert "--fold-by: column 'Patient' is not in visits.csv (did you mean 'patient'?)" in (
-        run(*curve, "--cv", 3, "--fold-by", "Patient").err
+        run(*report, "--cv", 3, "--fold-by", "Patient").err
     )
-    assert "--fold-by needs folds: add --cv K" in run(*curve, "--fold-by", "patient").err
-    assert "give one of --qid and --fold-by" in run(*curve, "--cv", 3, "--fold-by", "patient", "--qid", "patient").err
     assert "the rows are of 25 groups, too few for 40 folds: use 25 or fewer" in (
-        run(*curve, "--cv", 40, "--fold-by", "patient").err
+        run(*report, "--cv", 40, "--fold-by", "patient").err
     )
     assert "--fold-by are columns of DATA: add DATA" in run("report", "m", "--fold-by", "patient").err
-    with open("d.svm", "w") as file:
-        file.write("1 1:2\n0 1:3\n")
-    assert "--fold-by names a column, and those of d.svm have no names" in (
-        run("compare", "d.svm", "--fold-by", "patient").err
-    )
 
 
 # -- rows without a target -------------------------------------------------------------------------------------
@@ -93,20 +74,18 @@ def test_rows_without_a_target_are_left_out(kind, suffix, encoding, run, done):
     name, rest = with_gaps(kind, suffix)
     rest.to_csv("rest.csv", index=False)
     assert run("fit", "rest.csv", "-t", "y", "-o", "m", "--encoding", encoding).code == 0
-    for command in (("curve", "m", name, "-t", "y"), ("curve", "m", name, "-t", "y", "--cv", 3)):
-        refused = run(*command)
-        assert refused.code == 2
-        assert refused.err.endswith("; --drop-missing-target leaves these rows out\n")
-        found = run(*command, "--drop-missing-target")
-        assert "left out 22 of 200 rows, which have no target 'y'\n" in found.err
-        same = done(command[0], "m", "rest.csv", *command[3:])
-        np.testing.assert_allclose(done(*command, "--drop-missing-target")["value"], same["value"], rtol=1e-9)
-    settings = ("-t", "y", "--cv", 3, "--rules", "score", "--encoding", encoding)
-    found, same = (
-        done("compare", *each, *settings)["methods"]["score"]["final"]
-        for each in ((name, "--drop-missing-target"), ("rest.csv",))
-    )
-    assert found == pytest.approx(same, rel=1e-9)
+    command = ("curve", "m", name, "-t", "y")
+    refused = run(*command)
+    assert refused.code == 2
+    assert refused.err.endswith("; --drop-missing-target leaves these rows out\n")
+    found = run(*command, "--drop-missing-target")
+    assert "left out 22 of 200 rows, which have no target 'y'\n" in found.err
+    same = done("curve", "m", "rest.csv", "-t", "y")
+    np.testing.assert_allclose(done(*command, "--drop-missing-target")["value"], same["value"], rtol=1e-9)
+    fit = ("-t", "y", "--encoding", encoding, "-o", "n")
+    found, same = (done("fit", *each, *fit)["sequence"] for each in ((name, "--drop-missing-target"), ("rest.csv",)))
+    assert found["group"] == same["group"]
+    np.testing.assert_allclose(found["gain"], same["gain"], rtol=1e-9)
     report = done("report", "m", name, "-t", "y", "--cv", 3, "--no-baselines", "--drop-missing-target")
     assert report["data"]["rows"] == len(rest)
     assert run("plan", "m", name, "-t", "y", "-b", 1, "--drop-missing-target").code == 0
@@ -115,7 +94,7 @@ def test_rows_without_a_target_are_left_out(kind, suffix, encoding, run, done):
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_models_fitted_to_such_sources_are_those_of_the_other_rows(suffix):
     name, rest = with_gaps("numbers", suffix)
-    files = Files(name, None, False, drop=True)
+    files = Files(name, drop=True)
     for raw, settings in ((False, {}), (True, {"encoding": "spline"})):
         source = files.source("y", ["a", "b"], raw=raw)
         model = AnytimeRegressor(**settings).fit(source)
@@ -132,14 +111,14 @@ def test_lines_are_those_of_the_file_though_rows_are_left_out(run):
     gaps = pd.read_csv("gaps.csv")
     gaps.loc[100, "a"] = None
     gaps.to_csv("gaps.csv", index=False)
-    found = run("curve", "m", "gaps.csv", "-t", "y", "--cv", 3, "--drop-missing-target")
+    found = run("report", "m", "gaps.csv", "-t", "y", "--drop-missing-target")
     assert "Input X contains NaN: column 'a', first in line 102" in found.err
 
 
 def test_a_target_without_any_value(run):
     data = visits().drop(columns="patient").assign(y=None)
     data.to_csv("gaps.csv", index=False)
-    found = run("compare", "gaps.csv", "-t", "y", "--drop-missing-target")
+    found = run("fit", "gaps.csv", "-t", "y", "--drop-missing-target")
     assert found.err == "error: column 'y' of gaps.csv has no values: it cannot be the target\n"
 
 
@@ -147,7 +126,7 @@ def test_weights_that_are_missing_are_no_targets(run):
     data = visits().drop(columns="patient").assign(w=1.0)
     data.loc[3, "w"] = None
     data.to_csv("gaps.csv", index=False)
-    found = run("compare", "gaps.csv", "-t", "y", "--weight", "w", "--drop-missing-target")
+    found = run("fit", "gaps.csv", "-t", "y", "--sample-weight", "w", "--drop-missing-target")
     assert found.err.endswith("column 'w' has 1 missing values, the first in line 5\n")
 
 
@@ -159,18 +138,18 @@ def test_many_classes_are_refused_with_advice_that_works(run, done):
     data = visits(600).drop(columns="patient")
     data["y"] = [f"A{k % 60}" for k in range(len(data))]
     data.to_csv("prices.csv", index=False)
-    found = run("compare", "prices.csv", "-t", "y", "--encoding", "none")
+    found = run("fit", "prices.csv", "-t", "y", "--encoding", "none")
     assert found.err.endswith(
         "the target 'y' holds more than 50 classes, such as 'A0', 'A1': if these are numbers, write them like 1234.5; "
         "--task classification learns all of them, slowly\n"
     )
-    learned = ("--rules", "cheapest", "--cv", 2, "--encoding", "none", "--alpha", 1)
-    found = run("compare", "prices.csv", "-t", "y", *learned, "--task", "classification")
+    learned = ("--schedule", "cheapest", "--cv", 2, "--encoding", "none", "--alpha", 1)
+    found = run("fit", "prices.csv", "-t", "y", *learned, "--task", "classification")
     assert found.code == 0
     assert "warning: y has 60 classes, such as 'A0', 'A1'" in found.err
     data["y"] = data["y"].str[1:]
     data.to_csv("prices.csv", index=False)
-    assert "regression: the target 'y' holds numbers" in run("compare", "prices.csv", "-t", "y", *learned).err
+    assert "regression: the target 'y' holds numbers" in run("fit", "prices.csv", "-t", "y", *learned).err
     data["y"] = [f"A{k % 50}" for k in range(len(data))]
     data.to_csv("prices.csv", index=False)
-    assert run("compare", "prices.csv", "-t", "y", *learned).code == 0
+    assert run("fit", "prices.csv", "-t", "y", *learned).code == 0

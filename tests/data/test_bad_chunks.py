@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import budgetline.data.text_files
-from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, GroupLassoPath, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, GroupLassoPath, open_data
 
 
 def make_frame(n=60, seed=0):
@@ -82,16 +82,16 @@ def test_bad_parquet_among_good(folder, kind):
     frame, message = BAD_FRAMES[kind]
     write(frame, folder / "1.parquet")
     features = ["a", "b", "c"]
-    check_refused(lambda: open_source(folder, "y", weight="w", features=features, chunk_rows=20), message)
+    check_refused(lambda: open_data(folder, "y", weight="w", features=features, chunk_rows=20), message)
     # row groups that are read together are told apart
-    check_refused(lambda: open_source(folder, "y", weight="w", features=features), message)
+    check_refused(lambda: open_data(folder, "y", weight="w", features=features), message)
 
 
 @pytest.mark.parametrize("kind", ["NaN", "text"])
 def test_bad_parquet_in_a_dataset(folder, kind):
     frame, _ = BAD_FRAMES[kind]
     write(frame, folder / "1.parquet")
-    check_refused(lambda: open_source(ds.dataset(folder), "y", weight="w"), r"1\.parquet")
+    check_refused(lambda: open_data(ds.dataset(folder), "y", weight="w"), r"1\.parquet")
 
 
 BAD_CSV = {
@@ -115,7 +115,7 @@ BAD_CSV = {
         r"1\.csv, line 62: 3 fields instead of 5$",
     ),
     "negative weight": (with_value(-1.0, "w").to_csv(index=False), r"1\.csv, block 0: .*negative"),
-    "not text at all": (b"\xff\xfe\x00\x01" * 20, r"1\.csv, line 1: not UTF-8 text"),
+    "not text at all": (b"\xff\xfe\x00\x01" * 20, r"1\.csv: not UTF-8 text"),
     "empty": ("", r"1\.csv cannot be read as CSV: it is empty$"),
 }
 
@@ -126,7 +126,7 @@ def test_bad_csv_among_good(tmp_path, kind):
     write(make_frame(), tmp_path / "0.csv")
     (tmp_path / "1.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     write(make_frame(seed=2), tmp_path / "2.csv")
-    check_refused(lambda: open_source(tmp_path, "y", weight="w"), message)
+    check_refused(lambda: open_data(tmp_path, "y", weight="w"), message)
 
 
 def labelled(n=60):
@@ -141,7 +141,7 @@ def test_a_csv_field_without_text_is_a_missing_label(tmp_path, empty, before, li
     (tmp_path / "a.csv").write_text("".join([text[0], before, *text[1:]]))
     model = AnytimeClassifier(rule="omp", alpha=0.1)
     for chunk_rows in (None, 10):
-        source = open_source(tmp_path / "a.csv", "y", chunk_rows=chunk_rows)
+        source = open_data(tmp_path / "a.csv", "y", chunk_rows=chunk_rows)
         with pytest.raises(ValueError, match=rf"a\.csv, block 0: column 'y' has 1 missing values, .* line {line}$"):
             model.fit(source)
     assert not hasattr(model, "classes_")
@@ -153,7 +153,7 @@ def test_lines_are_counted_over_the_blocks_of_a_csv_file(tmp_path, monkeypatch):
         frame = labelled().assign(w="2", q="query").astype(str)
         frame.loc[45, column] = value
         frame.to_csv(tmp_path / "a.csv", index=False)
-        source = open_source(tmp_path / "a.csv", "y", weight="w", qid="q")
+        source = open_data(tmp_path / "a.csv", "y", weight="w", qid="q")
         with pytest.raises(
             ValueError, match=rf"a\.csv, block \d+: column '{column}' has 1 missing values, .* line 47$"
         ):
@@ -162,7 +162,7 @@ def test_lines_are_counted_over_the_blocks_of_a_csv_file(tmp_path, monkeypatch):
 
 def test_words_that_may_mean_missing_are_labels_of_text(tmp_path):
     labelled().replace({"y": {"u": "NA"}}).to_csv(tmp_path / "a.csv", index=False)
-    found = AnytimeClassifier(rule="omp", alpha=0.1).fit(open_source(tmp_path / "a.csv", "y"))
+    found = AnytimeClassifier(rule="omp", alpha=0.1).fit(open_data(tmp_path / "a.csv", "y"))
     assert found.classes_.tolist() == ["NA", "v"]
 
 
@@ -172,10 +172,10 @@ def test_missing_labels_of_tables_name_their_row(tmp_path):
     frame.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=20)
     frame.astype({"y": "category"}).to_parquet(tmp_path / "b.parquet", index=False, row_group_size=20)
     sources = {
-        "a.parquet, row group 2": open_source(tmp_path / "a.parquet", "y", chunk_rows=3),
-        "b.parquet, row group 2": open_source(tmp_path / "b.parquet", "y"),
-        "rows 0 to 59": open_source(frame, "y"),
-        "rows 45 to 47": open_source(pa.Table.from_pandas(frame, preserve_index=False), "y", chunk_rows=3),
+        "a.parquet, row group 2": open_data(tmp_path / "a.parquet", "y", chunk_rows=3),
+        "b.parquet, row group 2": open_data(tmp_path / "b.parquet", "y"),
+        "rows 0 to 59": open_data(frame, "y"),
+        "rows 45 to 47": open_data(pa.Table.from_pandas(frame, preserve_index=False), "y", chunk_rows=3),
     }
     for where, source in sources.items():
         row = 5 if "row group" in where else 45
@@ -189,7 +189,7 @@ def test_a_weight_column_may_turn_from_whole_numbers_to_others(tmp_path):
     frame["w"] = [1] * 20 + [0.5] * 20
     lines = frame.to_csv(index=False).replace(",1.0\n", ",1\n")
     (tmp_path / "a.csv").write_text(lines)
-    found = AnytimeRegressor().fit(open_source(tmp_path / "a.csv", "y", weight="w"))
+    found = AnytimeRegressor().fit(open_data(tmp_path / "a.csv", "y", weight="w"))
     wanted = AnytimeRegressor().fit(frame[["a", "b", "c"]], frame["y"], frame["w"])
     np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-10)
 
@@ -208,12 +208,12 @@ def test_a_weight_column_may_turn_from_whole_numbers_to_others(tmp_path):
 def test_bad_svmlight_among_good(tmp_path, line, message):
     (tmp_path / "0.svm").write_text("1 1:1 2:3 3:1\n2 1:5 3:2\n")
     (tmp_path / "1.svm").write_text(f"1 1:1 2:3 3:1\n{line}\n")
-    check_refused(lambda: open_source(tmp_path, n_features=3), rf"1\.svm, bytes 0 to \d+: .*{message}")
+    check_refused(lambda: open_data(tmp_path, n_features=3), rf"1\.svm, bytes 0 to \d+: .*{message}")
 
 
 def test_queries_that_only_some_lines_have(tmp_path):
     (tmp_path / "a.svm").write_text("1 qid:1 1:1\n2 1:5\n")
-    check_refused(lambda: open_source(tmp_path / "a.svm", qid="qid"), r"a\.svm.*qid has shape \(1,\), X has 2 rows")
+    check_refused(lambda: open_data(tmp_path / "a.svm", qid="qid"), r"a\.svm.*qid has shape \(1,\), X has 2 rows")
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -221,7 +221,7 @@ def test_queries_that_only_some_lines_have(tmp_path):
 def test_files_without_rows_are_passed_over(tmp_path, suffix, position):
     for k in range(3):
         write(make_frame(seed=k)[: 0 if k == position else 60], tmp_path / f"{k}.{suffix}")
-    found = AnytimeRegressor().fit(open_source(tmp_path, "y", weight="w"))
+    found = AnytimeRegressor().fit(open_data(tmp_path, "y", weight="w"))
     frame = pd.concat([make_frame(seed=k) for k in range(3) if k != position])
     wanted = AnytimeRegressor().fit(frame[["a", "b", "c"]], frame["y"], frame["w"])
     np.testing.assert_allclose(found.coef_path_, wanted.coef_path_, rtol=1e-10)
@@ -231,24 +231,24 @@ def test_an_svmlight_file_without_rows_is_passed_over(tmp_path):
     (tmp_path / "0.svm").write_text("")
     (tmp_path / "1.svm").write_text("1 1:1\n2 1:5\n4 1:9\n")
     (tmp_path / "2.svm").write_text("# nothing\n")
-    assert AnytimeRegressor().fit(open_source(tmp_path)).moments_.n_samples == 3
+    assert AnytimeRegressor().fit(open_data(tmp_path)).moments_.n_samples == 3
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_no_rows_at_all(tmp_path, suffix):
     write(make_frame()[:0], tmp_path / f"0.{suffix}")
-    check_refused(lambda: open_source(tmp_path, "y", weight="w"), "holds no rows of positive weight")
+    check_refused(lambda: open_data(tmp_path, "y", weight="w"), "holds no rows of positive weight")
     write(make_frame().assign(w=0.0), tmp_path / f"0.{suffix}")
-    check_refused(lambda: open_source(tmp_path, "y", weight="w"), "holds no rows of positive weight")
+    check_refused(lambda: open_data(tmp_path, "y", weight="w"), "holds no rows of positive weight")
 
 
 def test_no_rows_in_arrays_tables_and_iterators():
     X, y = np.empty((0, 3)), np.empty(0)
     for make in (lambda: (X, y), lambda: iter([(X, y)]), lambda: lambda: iter([(X, y), (X, y)])):
-        check_refused(lambda make=make: open_source(make()), "holds no rows of positive weight")
-    check_refused(lambda: open_source(make_frame()[:0], "y", weight="w"), "holds no rows of positive weight")
+        check_refused(lambda make=make: open_data(make()), "holds no rows of positive weight")
+    check_refused(lambda: open_data(make_frame()[:0], "y", weight="w"), "holds no rows of positive weight")
     with pytest.raises(ValueError, match="holds no rows"):
-        AnytimeClassifier(rule="omp").fit(open_source((X, y)))
+        AnytimeClassifier(rule="omp").fit(open_data((X, y)))
 
 
 @pytest.mark.parametrize("cut", [1, 8, 100, -1])
@@ -256,10 +256,10 @@ def test_truncated_parquet(folder, cut):
     data = (folder / "1.parquet").read_bytes()
     (folder / "1.parquet").write_bytes(data[: len(data) // 2] if cut < 0 else data[:-cut])
     with pytest.raises(ValueError, match=r"1\.parquet is not a Parquet file, or it is damaged"):
-        open_source(folder, "y")
+        open_data(folder, "y")
     (folder / "1.parquet").write_bytes(b"")
     with pytest.raises(ValueError, match=r"1\.parquet is not a Parquet file, or it is damaged"):
-        open_source(folder, "y")
+        open_data(folder, "y")
 
 
 def test_parquet_whose_pages_are_damaged(folder):
@@ -267,11 +267,11 @@ def test_parquet_whose_pages_are_damaged(folder):
     start = pq.ParquetFile(folder / "1.parquet").metadata.row_group(1).column(0).data_page_offset
     data[start : start + 40] = b"\xff" * 40
     (folder / "1.parquet").write_bytes(bytes(data))
-    check_refused(lambda: open_source(folder, "y", weight="w", chunk_rows=20), r"1\.parquet, row group 1: ")
+    check_refused(lambda: open_data(folder, "y", weight="w", chunk_rows=20), r"1\.parquet, row group 1: ")
 
 
 def test_truncated_while_it_is_open(folder):
-    source = open_source(folder, "y", weight="w")
+    source = open_data(folder, "y", weight="w")
     data = (folder / "1.parquet").read_bytes()
     (folder / "1.parquet").write_bytes(data[:-20])
     check_refused(lambda: source, r"1\.parquet, .*has changed since it was opened")
@@ -284,18 +284,18 @@ def test_a_file_that_goes_between_opening_and_reading(tmp_path, suffix):
             (tmp_path / f"{k}.svm").write_text("1 1:1\n2 1:3\n")
         else:
             write(make_frame(seed=k), tmp_path / f"{k}.{suffix}")
-    source = open_source(tmp_path) if suffix == "svm" else open_source(tmp_path, "y", weight="w")
+    source = open_data(tmp_path) if suffix == "svm" else open_data(tmp_path, "y", weight="w")
     (tmp_path / f"1.{suffix}").unlink()
     check_refused(lambda: source, rf"1\.{suffix} does not exist", FileNotFoundError)
 
 
 def test_a_file_that_is_written_anew_between_opening_and_reading(folder):
     """Its row groups are no longer those that were counted: some rows would be left out."""
-    source = open_source(folder, "y", weight="w")
+    source = open_data(folder, "y", weight="w")
     make_frame().to_parquet(folder / "1.parquet", index=False, row_group_size=5)
     check_refused(lambda: source, r"1\.parquet, .*has changed since it was opened")
     make_frame().to_parquet(folder / "1.parquet", index=False)
-    source = open_source(folder, "y", weight="w", chunk_rows=20)
+    source = open_data(folder, "y", weight="w", chunk_rows=20)
     make_frame()[:20].to_parquet(folder / "1.parquet", index=False)
     check_refused(lambda: source, r"1\.parquet, .*has changed since it was opened")
 
@@ -309,24 +309,24 @@ def test_files_that_are_not_there(tmp_path):
         ([], "no files found in"),
     ):
         with pytest.raises(FileNotFoundError, match=message):
-            open_source(data, "y")
+            open_data(data, "y")
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match="no files found"):
-        open_source(tmp_path / "empty", "y")
+        open_data(tmp_path / "empty", "y")
 
 
 def test_files_of_different_or_unknown_kinds(tmp_path):
     write(make_frame(), tmp_path / "0.parquet")
     write(make_frame(), tmp_path / "1.csv")
     with pytest.raises(ValueError, match="files of different kinds: csv, parquet"):
-        open_source(tmp_path, "y")
+        open_data(tmp_path, "y")
     with pytest.raises(ValueError, match=r"1\.csv is not a Parquet file"):
-        open_source(tmp_path, "y", file_format="parquet")
+        open_data(tmp_path, "y", file_format="parquet")
     (tmp_path / "notes.md").write_text("words")
     with pytest.raises(ValueError, match=r"cannot tell what .*notes\.md holds"):
-        open_source(tmp_path / "notes.md", "y")
+        open_data(tmp_path / "notes.md", "y")
     with pytest.raises(ValueError, match=r"cannot tell what .*0\.parquet holds"):
-        open_source(tmp_path / "0.parquet", "y", file_format="word")
+        open_data(tmp_path / "0.parquet", "y", file_format="word")
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -343,27 +343,27 @@ def test_roles_that_columns_cannot_have(tmp_path, suffix):
         ({}, "say which column is the target"),
     ):
         with pytest.raises(ValueError, match=message):
-            open_source(path, **keywords)
+            open_data(path, **keywords)
 
 
 def test_two_columns_of_one_name(tmp_path):
     (tmp_path / "a.csv").write_text("a,a,b,y\n1,2,3,4\n")
     with pytest.raises(ValueError, match="2 columns 'a'"):
-        open_source(tmp_path / "a.csv", "y")
+        open_data(tmp_path / "a.csv", "y")
     arrays = [pa.array([1.0, 2.0])] * 4
     pq.write_table(pa.Table.from_arrays(arrays, names=["a", "a", "b", "y"]), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="2 columns 'a'"):
-        open_source(tmp_path / "a.parquet", "y")
-    assert open_source(tmp_path / "a.parquet", "y", features=["b"]).n_features == 1
+        open_data(tmp_path / "a.parquet", "y")
+    assert open_data(tmp_path / "a.parquet", "y", features=["b"]).n_features == 1
 
 
 def test_groups_of_columns_that_the_source_has_not(folder):
     with pytest.raises(ValueError, match="'z'"):
-        AnytimeRegressor([["a"], ["z"]]).fit(open_source(folder, "y"))
+        AnytimeRegressor([["a"], ["z"]]).fit(open_data(folder, "y"))
     with pytest.raises(ValueError, match="in no group"):
-        AnytimeRegressor([["a"]]).fit(open_source(folder, "y"))
+        AnytimeRegressor([["a"]]).fit(open_data(folder, "y"))
     groups = FeatureGroups([["a"]], remainder="drop")
-    assert AnytimeRegressor(groups).fit(open_source(folder, "y")).moments_.n_features == 1
+    assert AnytimeRegressor(groups).fit(open_data(folder, "y")).moments_.n_features == 1
 
 
 X, Y = make_frame()[["a", "b", "c"]].to_numpy(), make_frame()["y"].to_numpy()
@@ -398,13 +398,13 @@ BAD_CHUNKS = {
 def test_bad_chunks_of_an_iterator(kind, again):
     bad, error, message = BAD_CHUNKS[kind]
     chunks = [(X, Y), bad, (X, Y)]
-    check_refused(lambda: open_source((lambda: iter(chunks)) if again else iter(chunks)), message, error)
+    check_refused(lambda: open_data((lambda: iter(chunks)) if again else iter(chunks)), message, error)
 
 
 def test_a_bad_first_chunk_is_an_error_at_once():
     for bad, message in ((X, "chunk 0 must be"), ((Y, Y), "chunk 0: X must be a table"), (5, "chunk 0 must be")):
         with pytest.raises((TypeError, ValueError), match=message):
-            open_source(iter([bad]))
+            open_data(iter([bad]))
 
 
 def test_errors_of_the_users_iterator_come_through():
@@ -412,16 +412,16 @@ def test_errors_of_the_users_iterator_come_through():
         yield X, Y
         raise ConnectionError("the store is gone")
 
-    check_refused(lambda: open_source(chunks()), "the store is gone", ConnectionError)
+    check_refused(lambda: open_data(chunks()), "the store is gone", ConnectionError)
 
 
 def test_bad_rows_of_arrays_are_located():
     broken = X.copy()
     broken[33, 2] = np.nan
-    check_refused(lambda: open_source((broken, Y), chunk_rows=10), "rows 30 to 39: .*NaN: column '2', first in row 3")
-    check_refused(lambda: open_source((X.astype(str), Y), chunk_rows=10), "rows 0 to 9: ")
+    check_refused(lambda: open_data((broken, Y), chunk_rows=10), "rows 30 to 39: .*NaN: column '2', first in row 3")
+    check_refused(lambda: open_data((X.astype(str), Y), chunk_rows=10), "rows 0 to 9: ")
     table = pa.table({"a": X[:, 0], "y": [None, *Y[1:]]})
-    check_refused(lambda: open_source(table, "y"), "rows 0 to 59: column 'y' has 1 missing")
+    check_refused(lambda: open_data(table, "y"), "rows 0 to 59: column 'y' has 1 missing")
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_other_estimators_locate_bad_rows_too(folder, estimator):
     write(with_value(np.nan, "b").assign(label=1.0), folder / "1.parquet")
     for k in (0, 2):
         write(make_frame(seed=k).assign(label=np.arange(60) % 2.0), folder / f"{k}.parquet")
-    source = open_source(folder, "label", features=["a", "b", "c"])
+    source = open_data(folder, "label", features=["a", "b", "c"])
     with pytest.raises(ValueError, match=r"1\.parquet, row group 2: .*column 'b'"):
         estimator.fit(source)
     assert not [name for name in vars(estimator) if name.endswith("_")]
@@ -440,4 +440,4 @@ def test_other_estimators_locate_bad_rows_too(folder, estimator):
 def test_the_first_error_wins_and_the_rest_is_not_read(folder):
     (folder / "0.parquet").write_bytes(b"")
     with pytest.raises(ValueError, match=re.escape("0.parquet")):
-        open_source(folder, "y")
+        open_data(folder, "y")

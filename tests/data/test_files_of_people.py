@@ -1,4 +1,4 @@
-"""Files as people have them: Latin-1, no header, Excel, and whatever exports Arrow data."""
+"""Files as people have them: Latin-1, Excel, and whatever exports Arrow data."""
 
 import datetime
 import gzip
@@ -10,12 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from budgetline import AnytimeRegressor, open_source
+from budgetline import AnytimeRegressor, open_data
 from budgetline.data.description import describe
 from budgetline.data.excel_files import excel_table
-from budgetline.data.raw_files import RawFiles
+from budgetline.data.named_files import NamedFiles
 from budgetline.data.text_files import CsvFiles
-from budgetline.data.text_streams import encoding_of
+from budgetline.data.text_format import encoding_of
 
 N = 120
 
@@ -52,14 +52,14 @@ def test_the_encoding_of_a_text_is_found(tmp_path, name, packed, late):
     path = tmp_path / ("a.csv.gz" if packed else "a.csv")
     path.write_bytes(gzip.compress(data) if packed else data)
     assert encoding_of(path) == encoding
-    files = RawFiles.of([path], "csv")
+    files = NamedFiles.of([path], "csv")
     found = [value for batch in files.batches(["a", "b"]) for value in batch.column("b").to_pylist()]
     assert found[late // 4] == text
     assert len(found) == late // 4 + 10
     assert describe(files).text.encoding == encoding
     if encoding != "utf-8":
         with pytest.warns(UserWarning, match=rf"a\.csv.* is not UTF-8 text: read as {encoding}"):
-            open_source(path, "a")
+            open_data(path, "a")
 
 
 def test_lines_and_headers_of_other_encodings(tmp_path):
@@ -73,7 +73,7 @@ def test_the_same_model_from_another_encoding(tmp_path):
     X, y = table()
     X.assign(y=y).to_csv(tmp_path / "a.csv", index=False, encoding="cp1252")
     with pytest.warns(UserWarning, match="read as cp1252"):
-        source = open_source(tmp_path / "a.csv", "y")
+        source = open_data(tmp_path / "a.csv", "y")
     expected = AnytimeRegressor(encoding="spline").fit(X, y)
     np.testing.assert_allclose(
         AnytimeRegressor(encoding="spline").fit(source).predict(X), expected.predict(X), rtol=1e-9
@@ -86,56 +86,6 @@ def test_a_file_that_is_written_again_is_read_again(tmp_path):
     assert encoding_of(path) == "cp1252"
     path.write_bytes("a\nüü\n".encode())
     assert encoding_of(path) == "utf-8"
-
-
-# -- headers ---------------------------------------------------------------------------------------------------
-
-NO_HEADER = {
-    "iris": "5.1,3.5,1.4,0.2,Iris-setosa\n" + "4.9,3.0,1.4,0.2,Iris-setosa\n6.4,3.2,4.5,1.5,Iris-versicolor\n" * 5,
-    "numbers": "6,148,72,35,0,33.6,0.627,50,1\n" + "1,85,66,29,0,26.6,0.351,31,0\n" * 6,
-    "cars": "vhigh,vhigh,2,small,low,unacc\n" + "high,vhigh,2,med,low,unacc\nvhigh,low,4,small,high,acc\n" * 4,
-    "words": "b,e,e,p\n" + "b,e,f,p\na,e,e,q\na,f,f,p\n" * 4,
-    "gaps": "1;?;3,5;x\n" + "2;4;?;x\n3;2;1,5;y\n" * 4,
-    "people": '0,3,"Braund, Mr. Owen",male,22\n' + "".join(f'1,{k % 3},"Name {k}",male,{k}.5\n' for k in range(40)),
-}
-HEADER = {
-    "names": "a,b\n" + "1,2\n" * 6,
-    "words": "a,b\n" + "x,y\nu,v\n" * 4,
-    "a name among its words": "no,yes,y\n" + "no,1,x\nyes,2,z\n" * 4,
-    "years": "country,2010,2011\n" + "".join(f"land {k},{k}.5,{k}\n" for k in range(9)),
-    "years alone": "2010,2011\n" + "1,2\n" * 6,
-    "years, few countries": "country,2010,2011,1990\n" + "France,1,2,3\nSpain,1,2,3\n" * 30,
-    "positions": "0,1,2\n" + "1.5,2.5,7\n" * 6,
-    "wavelengths": "400.5,401.5,402.75,404,405\n" + "1,2,3,4,5.5\n" * 6,
-    "numbers of products": "town,1032,877,1201,77,3" + "\nUlm,1,2,3,4,5\nRom,2,3,4,5,6" * 4,
-    "numbers above words": "1,7,3\n" + "a,b,c\nd,e,f\n" * 4,
-    "one text above numbers": "7.5,8,y\n" + "1,2,3\n" * 6,
-    "few rows": "1,0\n" + "0,1\n" * 3,
-}
-
-
-@pytest.mark.parametrize("name", NO_HEADER)
-def test_a_file_without_header_is_noticed(tmp_path, name):
-    path, text = tmp_path / "a.csv", NO_HEADER[name]
-    path.write_text(text)
-    with pytest.raises(ValueError, match=r"a\.csv has no header: its first line holds '") as error:
-        CsvFiles.of([path])
-    assert shown_first(text) in str(error.value)
-    mark = ";" if ";" in text else ","
-    width = len(text.splitlines()[-1].split(mark))
-    width = 5 if name == "people" else width
-    path.write_text(mark.join(f"x{k + 1}" for k in range(width)) + "\n" + text)  # what the error says helps
-    assert CsvFiles.of([path]).schema.names[0] == "x1"
-
-
-def shown_first(text):
-    return repr(text[: min(text.index(mark) for mark in ",;" if mark in text)])
-
-
-@pytest.mark.parametrize("name", HEADER)
-def test_names_that_look_like_numbers_are_names(tmp_path, name):
-    (tmp_path / "a.csv").write_text(HEADER[name])
-    assert CsvFiles.of([tmp_path / "a.csv"]).schema.names == HEADER[name].splitlines()[0].split(",")
 
 
 # -- objects with Arrow data -----------------------------------------------------------------------------------
@@ -160,8 +110,8 @@ def test_objects_that_export_arrow_data(wrap, encoding):
     answers = expected.predict(X)
     models = [
         AnytimeRegressor(encoding=encoding).fit(wrap(X), y),
-        AnytimeRegressor(encoding=encoding).fit(open_source(wrap(X.assign(y=y)), "y")),
-        AnytimeRegressor(encoding=encoding).fit(open_source((wrap(X), y))),
+        AnytimeRegressor(encoding=encoding).fit(open_data(wrap(X.assign(y=y)), "y")),
+        AnytimeRegressor(encoding=encoding).fit(open_data((wrap(X), y))),
     ]
     for model in models:
         assert model.sequence_.groups == expected.sequence_.groups
@@ -176,7 +126,7 @@ def test_a_duckdb_relation():
     whole = X.assign(y=y)
     with duckdb.connect() as connection:
         connection.register("whole", whole)
-        model = AnytimeRegressor(encoding="spline").fit(open_source(connection.sql("select * from whole"), "y"))
+        model = AnytimeRegressor(encoding="spline").fit(open_data(connection.sql("select * from whole"), "y"))
         answers = model.predict(connection.sql("select * exclude y from whole"))
     np.testing.assert_allclose(answers, AnytimeRegressor(encoding="spline").fit(X, y).predict(X), rtol=1e-9)
 
@@ -256,17 +206,17 @@ def test_sheets_that_hold_no_table(tmp_path, sheets, name):
 def test_a_file_that_is_no_workbook(tmp_path):
     (tmp_path / "a.xlsx").write_text("text")
     with pytest.raises(ValueError, match=r"a\.xlsx cannot be read as an Excel file: no zip archive"):
-        open_source(tmp_path / "a.xlsx", "y")
+        open_data(tmp_path / "a.xlsx", "y")
     with pytest.raises(FileNotFoundError, match=r"b\.xlsx does not exist"):
-        open_source(tmp_path / "b.xlsx", "y")
+        open_data(tmp_path / "b.xlsx", "y")
 
 
 def same_model(path):
     X, y = table()
     expected = AnytimeRegressor(encoding="spline").fit(X, y)
-    model = AnytimeRegressor(encoding="spline").fit(open_source(path, "y"))
+    model = AnytimeRegressor(encoding="spline").fit(open_data(path, "y"))
     np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
-    found = {column.name: column for column in describe(RawFiles.of([path], "excel")).columns}
+    found = {column.name: column for column in describe(NamedFiles.of([path], "excel")).columns}
     assert [found[name].kind for name in ("town", "rate", "income")] == ["text", "text", "number"]
     assert found["rate"].form.startswith("percent, such as '")
 

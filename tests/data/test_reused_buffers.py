@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve, open_data
 from budgetline.encoding import Encoding
 
 N, D, ROWS = 600, 4, 37
@@ -74,7 +74,7 @@ def losses():
 def test_chunks_outlive_the_memory_that_they_came_in(kind, again):
     X, y, w = make_data()
     start = lambda: reused(X, y, w, KINDS[kind])  # noqa: E731
-    parts = list(open_source(start if again else start()).partitions)
+    parts = list(open_data(start if again else start()).partitions)
     chunks = [chunk for part in parts for chunk in part.chunks(None)]
     found = [chunk.X.toarray() if kind == "csr" else chunk.X for chunk in chunks]
     np.testing.assert_array_equal(np.concatenate(found), X[:, :1] if kind == "one column" else X)
@@ -87,7 +87,7 @@ def test_a_fit_sees_every_chunk(kind):
     X, y, w = make_data()
     table = KINDS[kind](X, y, w)[0]
     known = AnytimeRegressor().fit(table, y, sample_weight=w)
-    found = AnytimeRegressor().fit(open_source(reused(X, y, w, KINDS[kind])))
+    found = AnytimeRegressor().fit(open_data(reused(X, y, w, KINDS[kind])))
     np.testing.assert_allclose(found.predict(table), known.predict(table), rtol=1e-9)
 
 
@@ -96,21 +96,21 @@ def test_every_loss_sees_the_rows_of_a_function_that_reuses_memory(loss):
     [(model, target)] = [(model, target) for name, model, target in losses() if name == loss]
     X, y, w = make_data()
     y = target(y)
-    fitted = model.fit(open_source(lambda: reused(X, y, w)))
-    other = type(model)(**model.get_params()).fit(open_source((X, y, w)))
+    fitted = model.fit(open_data(lambda: reused(X, y, w)))
+    other = type(model)(**model.get_params()).fit(open_data((X, y, w)))
     assert fitted.sequence_.groups == other.sequence_.groups
     known = budget_curve(other, X, y, sample_weight=w)
     np.testing.assert_allclose(budget_curve(fitted, X, y, sample_weight=w).values, known.values, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(
-        budget_curve(fitted, open_source(lambda: reused(X, y, w))).values, known.values, rtol=1e-6, atol=1e-9
+        budget_curve(fitted, open_data(lambda: reused(X, y, w))).values, known.values, rtol=1e-6, atol=1e-9
     )
 
 
 def test_raw_columns_whose_memory_is_used_again():
     X, y, w = make_data()
     given = KINDS["polars"]
-    found = AnytimeRegressor(encoding=Encoding()).fit(open_source(lambda: reused(X, y, w, given)))
-    known = AnytimeRegressor(encoding=Encoding()).fit(open_source(lambda: iter([given(X, y, w)])))
+    found = AnytimeRegressor(encoding=Encoding()).fit(open_data(lambda: reused(X, y, w, given)))
+    known = AnytimeRegressor(encoding=Encoding()).fit(open_data(lambda: iter([given(X, y, w)])))
     np.testing.assert_allclose(found.predict(pl.DataFrame(names(X))), known.predict(pl.DataFrame(names(X))), rtol=1e-6)
 
 
@@ -118,7 +118,7 @@ def test_a_chunk_that_cannot_be_copied_is_named():
     X, y, w = make_data()
     twice = pd.DataFrame(X, columns=list("abca"))
     with pytest.raises(ValueError, match=r"chunk 1: .*unique column names"):
-        AnytimeRegressor().fit(open_source(iter([(X, y, w), (twice, y, w)])))
+        AnytimeRegressor().fit(open_data(iter([(X, y, w), (twice, y, w)])))
 
 
 def test_two_sources_may_share_a_buffer():
@@ -131,20 +131,19 @@ def test_two_sources_may_share_a_buffer():
             buffer[:] = X[start : start + N // 2]
             yield buffer, y[start : start + N // 2], w[start : start + N // 2]
 
-    first = open_source(halves(X))
-    open_source(halves(np.zeros_like(X)))
+    first = open_data(halves(X))
+    open_data(halves(np.zeros_like(X)))
     known = AnytimeRegressor().fit(X, y, sample_weight=w)
     np.testing.assert_allclose(AnytimeRegressor().fit(first).predict(X), known.predict(X), rtol=1e-9)
 
 
 def test_tasks_of_dask_do_not_share_a_buffer():
     pytest.importorskip("dask")
-    from budgetline.moments.cluster import sum_with_dask
     from budgetline.moments.passes import ChunkMoments
-    from budgetline.moments.sums import Checkpoint
+    from budgetline.moments.sums import Checkpoint, sum_with_dask
 
     X, y, w = make_data()
-    source = open_source(lambda: reused(X, y, w))
+    source = open_data(lambda: reused(X, y, w))
     found = sum_with_dask(source, ChunkMoments(None, ()), None, None, Checkpoint(None))
     np.testing.assert_allclose(found.mean[:D], np.average(X, axis=0, weights=w), rtol=1e-9, atol=1e-12)
 
@@ -163,7 +162,7 @@ def test_a_cursor_is_read_in_the_thread_that_made_it(again):
             yield block[:, :D], block[:, D], block[:, D + 1]
 
     known = AnytimeRegressor().fit(X, y, sample_weight=w)
-    found = AnytimeRegressor().fit(open_source(chunks if again else chunks()))
+    found = AnytimeRegressor().fit(open_data(chunks if again else chunks()))
     np.testing.assert_allclose(found.predict(X), known.predict(X), rtol=1e-9)
 
 
@@ -184,7 +183,7 @@ class Window:
 def test_a_table_of_another_library_is_read_in_the_callers_thread_and_copied():
     X, y, w = make_data()
     known = AnytimeRegressor().fit(X, y, sample_weight=w)
-    found = AnytimeRegressor().fit(open_source((Window(X), y, w), chunk_rows=ROWS))
+    found = AnytimeRegressor().fit(open_data((Window(X), y, w), chunk_rows=ROWS))
     np.testing.assert_allclose(found.predict(X), known.predict(X), rtol=1e-9)
 
 

@@ -9,8 +9,7 @@ import pytest
 
 import budgetline.datasets
 from budgetline.datasets import load_bank, load_heart, load_mfeat, load_nhanes, load_thyroid
-from budgetline.datasets.archive import read_archive
-from budgetline.datasets.heart import KINDS, MEMBERS, encode_feature, group_columns
+from budgetline.datasets.loaders import KINDS, MEMBERS, encode_feature, group_columns, read_archive
 
 LOADERS = {
     "cleveland": load_heart,
@@ -106,7 +105,8 @@ def test_attribution_ships_with_the_data(credit):
 
 def test_shipped_files_are_small_and_hold_no_objects():
     sizes = {f.name: len(f.read_bytes()) for f in files("budgetline.datasets").joinpath("data").iterdir()}
-    assert set(sizes) == {"SOURCES.md", "bank.csv.gz", "heart.npz", "thyroid.npz", "nhanes.npz", "mfeat.npz"}
+    texts = {f"{name}.txt" for name in ("bank", "heart", "thyroid", "nhanes", "mfeat")} | {"SOURCES.md", "titles.json"}
+    assert set(sizes) == {"bank.csv.gz", "heart.npz", "thyroid.npz", "nhanes.npz", "mfeat.npz"} | texts
     assert sum(sizes.values()) < 2_000_000
     for name in ("heart", "thyroid", "nhanes", "mfeat"):
         assert all(array.dtype.kind in "biufU" for array in read_archive(name).values())

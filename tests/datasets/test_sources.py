@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from budgetline.datasets import load_bank, load_heart, load_mfeat, load_nhanes, load_thyroid
-from budgetline.datasets.archive import read_archive
+from budgetline.datasets.loaders import read_archive
 
 ROOT = Path(__file__).resolve().parents[2]
 RAW = ROOT.parent / "shared" / "data"

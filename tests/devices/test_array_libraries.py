@@ -21,7 +21,7 @@ from budgetline import (
     device_tables,
     devices,
     load,
-    open_source,
+    open_data,
     save,
 )
 from budgetline.device_tables import DeviceTable
@@ -77,10 +77,10 @@ def assert_same(found, wanted, rtol=1e-9):
 
 
 @pytest.mark.parametrize("kind", ["squares", "targets", "logistic", "softmax", "poisson", "own"])
-@pytest.mark.parametrize("rule", ["fr", "score", "omp"])
+@pytest.mark.parametrize("rule", ["forward", "score", "omp"])
 def test_the_same_model(library, kind, rule):
     X, y, weight = data(kind)
-    if rule == "fr" and kind not in ("squares", "targets"):
+    if rule == "forward" and kind not in ("squares", "targets"):
         X, y, weight = X[:500], y[:500], None
     wanted = estimator(kind, rule=rule).fit(X, y, weight)
     found = estimator(kind, rule=rule).fit(library.put(X), library.put(y), library.put(weight))
@@ -202,7 +202,10 @@ def test_wide_tables(library, kind):
 
 def test_moments_folds_and_parts(library):
     X, y, weight = data("targets")
-    wanted, found = Moments.of(X, y, weight), Moments.of(library.put(X), library.put(y), library.put(weight))
+    wanted, found = (
+        Moments.from_data(X, y, weight),
+        Moments.from_data(library.put(X), library.put(y), library.put(weight)),
+    )
     assert_allclose(found.scatter, wanted.scatter, rtol=1e-12, atol=1e-9)
     assert_allclose(found.mean, wanted.mean, rtol=1e-12, atol=1e-14)
     y = y[:, 0]
@@ -223,15 +226,15 @@ def test_everything_else_takes_them(library, tmp_path):
     assert_allclose(curve.values, wanted.values)
     folds, wanted = (cross_val_budget_curve(AnytimeRegressor(GROUPS), *given, cv=2) for given in ((XL, yL), (X, y)))
     assert_allclose(folds.values, wanted.values)
-    judged = compare({"fr": AnytimeRegressor(GROUPS)}, XL, yL, cv=2).curves["fr"]
+    judged = compare({"forward": AnytimeRegressor(GROUPS)}, XL, yL, cv=2).curves["forward"]
     assert_allclose(judged.values[-1], wanted.values[-1], rtol=1e-6)
     plan = model.plan(3.0, X=XL, y=yL)
     assert library.holds(plan.predict(XL))
     assert_allclose(GroupLassoPath(GROUPS).fit(XL, yL).coef_, GroupLassoPath(GROUPS).fit(X, y).coef_, atol=1e-8)
-    streamed = AnytimeRegressor(GROUPS).fit(open_source((XL, yL, wL), chunk_rows=500))
+    streamed = AnytimeRegressor(GROUPS).fit(open_data((XL, yL, wL), chunk_rows=500))
     assert_same(streamed, AnytimeRegressor(GROUPS).fit(X, y, weight))
     chunks = lambda: ((library.put(X[s]), library.put(y[s])) for s in (slice(0, 800), slice(800, N)))  # noqa: E731
-    assert_same(AnytimeRegressor(GROUPS).fit(open_source(chunks)), AnytimeRegressor(GROUPS).fit(X, y))
+    assert_same(AnytimeRegressor(GROUPS).fit(open_data(chunks)), AnytimeRegressor(GROUPS).fit(X, y))
     spline = AnytimeRegressor(encoding="spline").fit(library.put(X[:, :3]), yL)
     assert library.holds(spline.predict(library.put(X[:, :3])))
     save(model, tmp_path / "model")
@@ -240,7 +243,7 @@ def test_everything_else_takes_them(library, tmp_path):
 
 def test_streamed_classifiers_from_device_chunks(library):
     X, y, weight = data("logistic")
-    source = open_source((library.put(X), library.put(y), library.put(weight)), chunk_rows=500)
+    source = open_data((library.put(X), library.put(y), library.put(weight)), chunk_rows=500)
     found = AnytimeClassifier(GROUPS, rule="score").fit(source)
     assert_same(found, AnytimeClassifier(GROUPS, rule="score").fit(X, y, weight))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, device_tables, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, device_tables, open_data
 
 torch = pytest.importorskip("torch")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
@@ -35,7 +35,7 @@ def test_files_are_streamed_through_the_device(device, settings, tmp_path):
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=250)
     for make, target in ((AnytimeRegressor, "y"), (lambda **s: AnytimeClassifier(rule="score", **s), "label")):
         found, wanted = (
-            make(**settings).fit(open_source(tmp_path / "a.parquet", target, features=names, device=where))
+            make(**settings).fit(open_data(tmp_path / "a.parquet", target, features=names, device=where))
             for where in (device, None)
         )
         assert found.sequence_.groups == wanted.sequence_.groups
@@ -48,14 +48,14 @@ def test_arrays_sparse_chunks_and_weights():
     X[np.abs(X) < 1] = 0
     wanted = AnytimeRegressor().fit(X, y)
     for table in (X, sparse.csr_array(X), np.asfortranarray(X)):
-        found = AnytimeRegressor().fit(open_source((table, y), chunk_rows=200, device="cpu"))
+        found = AnytimeRegressor().fit(open_data((table, y), chunk_rows=200, device="cpu"))
         assert_allclose(found.coef_, wanted.coef_, rtol=1e-9)
 
 
 def test_dask_workers_use_their_device():
     da, distributed = pytest.importorskip("dask.array"), pytest.importorskip("distributed")
     X, y, _ = data()
-    source = open_source((da.from_array(X, chunks=(300, -1)), da.from_array(y, chunks=300)), device="cpu")
+    source = open_data((da.from_array(X, chunks=(300, -1)), da.from_array(y, chunks=300)), device="cpu")
     with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
         found = AnytimeRegressor().fit(source, client=client)
     assert_allclose(found.coef_, AnytimeRegressor().fit(X, y).coef_, rtol=1e-9)
@@ -64,8 +64,8 @@ def test_dask_workers_use_their_device():
 def test_devices_that_are_not_there():
     X, y, _ = data()
     with pytest.raises(TypeError, match="device must be the name of a device, such as 'cuda', got 3"):
-        open_source((X, y), device=3)
+        open_data((X, y), device=3)
     with pytest.raises(ValueError, match="device='gpu' is not a device of PyTorch"):
-        AnytimeRegressor().fit(open_source((X, y), device="gpu"))
+        AnytimeRegressor().fit(open_data((X, y), device="gpu"))
     with pytest.raises(ValueError, match=r"device='cuda:99': PyTorch finds \d+ GPUs here"):
-        AnytimeRegressor().fit(open_source((X, y), device="cuda:99"))
+        AnytimeRegressor().fit(open_data((X, y), device="cuda:99"))

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups, datasets, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups, datasets, open_data
 from budgetline.data.description import describe
-from budgetline.data.raw_files import RawFiles
+from budgetline.data.named_files import NamedFiles
 from budgetline.encoding.identifiers import MOST, Values, identifiers
-from budgetline.encoding.raw import raw_table
+from budgetline.encoding.raw import column_of, raw_data
 
 ZOO = Path(__file__).parents[3] / "shared" / "data" / "zoo"
 KNOWN = {
@@ -29,8 +29,8 @@ KNOWN = {
 
 
 def values_of(frame):
-    table, names, _ = raw_table(frame)
-    return {name: Values.of(table.column(d, name)) for d, name in enumerate(names)}
+    data, names = raw_data(frame)
+    return {name: Values.of(column_of(data, d, name)) for d, name in enumerate(names)}
 
 
 def found_in(**columns):
@@ -41,7 +41,7 @@ def found_in(**columns):
 @pytest.mark.parametrize("name", KNOWN)
 def test_identifiers_of_real_tables(name):
     assert set(identifiers(values_of(pd.read_csv(ZOO / name)))) == KNOWN[name]
-    assert set(describe(RawFiles.of([ZOO / name], "csv")).identifiers) == KNOWN[name]
+    assert set(describe(NamedFiles.of([ZOO / name], "csv")).identifiers) == KNOWN[name]
 
 
 @pytest.mark.parametrize("name", ["bank", "heart", "mfeat", "nhanes", "thyroid"])
@@ -158,9 +158,9 @@ def test_a_fit_names_them_once_and_its_advice_works(make, tmp_path):
     assert len(record) == 1
     X.assign(y=y).to_csv(tmp_path / "table.csv", index=False)
     with pytest.warns(UserWarning, match=r"client_id .*, name .*X.drop\(columns=\['client_id', 'name'\]\)"):
-        make(encoding="linear", rule="omp").fit(open_source(tmp_path / "table.csv", "y", chunk_rows=50))
+        make(encoding="linear", rule="omp").fit(open_data(tmp_path / "table.csv", "y", chunk_rows=50))
     make(encoding="linear", rule="omp").fit(X.drop(columns=["client_id", "name"]), y)
-    keep = Encoding("linear", columns={"client_id": "spline", "name": "levels"})
+    keep = Encoding("linear", columns={"client_id": "spline", "name": "categories"})
     assert set(make(encoding=keep, rule="omp").fit(X, y).sequence_.groups) == set(X)
 
 

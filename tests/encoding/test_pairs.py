@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 from sklearn.metrics import log_loss
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups, load, open_source, save
-from budgetline.encoding.fitting import encoding_from, summary_of
+from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups, load, open_data, save
+from budgetline.encoding.fitting import encoding_from
 from budgetline.encoding.pairs import LEAST_PENALTY, MOST_PRODUCTS, PAIR_WEIGHT, CellSums, Screen, bins_of
-from budgetline.encoding.raw import raw_table
+from budgetline.encoding.raw import RawTable, raw_data
+from budgetline.encoding.summaries import TableSummary
 
 SEED = 0
 
@@ -27,9 +28,10 @@ def table(n=1500, seed=SEED):
 
 
 def screened(X, weight=None, alpha=1e-3, seed=SEED):
-    raw, names, D = raw_table(X)
-    source, settings = FeatureGroups.singletons(names).resolve(names, D), Encoding("spline", interactions=3)
-    summary = summary_of(raw, source, settings, weight)
+    data, names = raw_data(X)
+    source, settings = FeatureGroups.singletons(names).resolve(names, X.shape[1]), Encoding("spline", interactions=3)
+    raw = RawTable.of(data, source, source.read)
+    summary = TableSummary.of(raw, source, settings, weight)
     encoding = encoding_from(summary, source, settings)
     bins = bins_of(summary, encoding.encoders)
     Z, rng = encoding.encode(raw), np.random.default_rng(seed)
@@ -146,7 +148,7 @@ def test_pairs_are_the_same_from_a_source_and_survive_files(tmp_path):
     model = AnytimeClassifier(encoding=Encoding("spline", interactions=3), rule="score")
     here, there = (
         model.fit(X, y),
-        AnytimeClassifier(**model.get_params()).fit(open_source(X.assign(y=y), "y", chunk_rows=400)),
+        AnytimeClassifier(**model.get_params()).fit(open_data(X.assign(y=y), "y", chunk_rows=400)),
     )
     assert here.sequence_.groups == there.sequence_.groups
     np.testing.assert_allclose(here.predict_proba(X), there.predict_proba(X), rtol=1e-6)

@@ -21,13 +21,13 @@ from budgetline import (
     certify,
     compare,
     load,
-    open_source,
+    open_data,
     save,
 )
 from budgetline.data import rows
-from budgetline.encoding import design
+from budgetline.encoding import table as encoding_table
 from budgetline.encoding.table import TableEncoding
-from budgetline.fitting import interactions, linear
+from budgetline.fitting import linear
 
 pytestmark = pytest.mark.quick_cases(5)
 
@@ -55,7 +55,7 @@ def models():
         yield AnytimeClassifier(GROUPS, encoding=encoding, alpha=1e-3, rule="score")
     yield AnytimeRegressorCV(GROUPS, encoding="spline")
     yield AnytimeClassifierCV(GROUPS, encoding="linear", rule="omp", alphas=[1e-3, 1e-1], cv=3)
-    yield AnytimeRegressor(GROUPS, encoding=Encoding("spline", columns={"age": "levels"}), alpha=1e-3)
+    yield AnytimeRegressor(GROUPS, encoding=Encoding("spline", columns={"age": "categories"}), alpha=1e-3)
     yield GroupLassoPath(GROUPS, encoding="spline")
 
 
@@ -112,11 +112,11 @@ def sources(tmp_path):
         whole = X.assign(**{name: y})
         file = tmp_path / f"{name}.parquet"
         pq.write_table(pa.Table.from_pandas(whole, preserve_index=False), file, row_group_size=100)
-        yield name, open_source(file, name, chunk_rows=100)
-        yield name, open_source(whole, name, chunk_rows=90)
-        yield name, open_source(pl.from_pandas(whole).lazy(), name)
+        yield name, open_data(file, name, chunk_rows=100)
+        yield name, open_data(whole, name, chunk_rows=90)
+        yield name, open_data(pl.from_pandas(whole).lazy(), name)
         rows = [slice(k, k + 200) for k in range(0, 600, 200)]
-        yield name, open_source(lambda X=X, y=y, rows=rows: ((X[part], y[part]) for part in rows))
+        yield name, open_data(lambda X=X, y=y, rows=rows: ((X[part], y[part]) for part in rows))
 
 
 def test_sources_give_the_same_model(tmp_path):
@@ -137,7 +137,7 @@ def test_dask_gives_the_same_model():
     dd = pytest.importorskip("dask.dataframe")
     X, _, label = table()
     expected = AnytimeClassifier(GROUPS, encoding="spline", alpha=1e-3, rule="score").fit(X, label)
-    found = clone(expected).fit(open_source(dd.from_pandas(X.assign(label=label), npartitions=3), "label"))
+    found = clone(expected).fit(open_data(dd.from_pandas(X.assign(label=label), npartitions=3), "label"))
     assert found.model_.encoding.digest == expected.model_.encoding.digest
     np.testing.assert_allclose(found.coef_path_, expected.coef_path_, rtol=1e-8, atol=1e-10)
 
@@ -145,7 +145,7 @@ def test_dask_gives_the_same_model():
 def test_an_iterator_cannot_be_encoded_because_it_is_read_once():
     X, score, _ = table()
     with pytest.raises(ValueError, match="an encoding needs two passes"):
-        AnytimeRegressor(encoding="linear").fit(open_source(iter([(X, score)])))
+        AnytimeRegressor(encoding="linear").fit(open_data(iter([(X, score)])))
 
 
 def test_partial_fit_keeps_the_first_encoding():
@@ -160,7 +160,9 @@ def test_partial_fit_keeps_the_first_encoding():
 
 def test_a_level_that_a_fold_lacks_is_no_obstacle():
     X, _, label = table(80)
-    found = AnytimeClassifierCV(encoding=Encoding("linear", min_rows=1), rule="omp", alphas=[1e-2], cv=5).fit(X, label)
+    found = AnytimeClassifierCV(encoding=Encoding("linear", min_frequency=1), rule="omp", alphas=[1e-2], cv=5).fit(
+        X, label
+    )
     assert "job=pilot" in found.feature_names_out_ or found.cv_scores_.shape == (1, 5)
     assert np.isfinite(found.cv_scores_).all()
 
@@ -170,7 +172,7 @@ def test_weights_are_copies_of_rows():
     X, score, _ = table(200)
     weight = np.random.default_rng(SEED).integers(0, 3, 200)
     rows = np.repeat(np.arange(200), weight)
-    a = AnytimeRegressor(GROUPS, encoding=Encoding("linear", min_rows=0), alpha=1e-3)
+    a = AnytimeRegressor(GROUPS, encoding=Encoding("linear", min_frequency=0), alpha=1e-3)
     a.fit(X, score, sample_weight=weight)
     b = clone(a).fit(X.iloc[rows], score[rows])
     assert a.feature_names_out_.tolist() == b.feature_names_out_.tolist()
@@ -236,7 +238,7 @@ def test_the_unit_of_weights_of_a_source_does_not_matter():
 
     def source(unit):
         starts = range(0, 400, 90)
-        return open_source(lambda: ((X[a : a + 90], label[a : a + 90], unit * weight[a : a + 90]) for a in starts))
+        return open_data(lambda: ((X[a : a + 90], label[a : a + 90], unit * weight[a : a + 90]) for a in starts))
 
     found = [clone(model).fit(source(unit)).predict_proba(X) for unit in (1.0, 1e-6)]
     np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-8)
@@ -352,10 +354,9 @@ def chunkwise(monkeypatch):
         made.append(found.shape)
         return found
 
-    monkeypatch.setattr(design, "SMALL", 0)
+    monkeypatch.setattr(encoding_table, "SMALL", 0)
     monkeypatch.setattr(rows, "CHUNK_BYTES", 1 << 13)
     monkeypatch.setattr(rows, "SHIFT_ROWS", 64)
-    monkeypatch.setattr(interactions, "ROWS", 128)
     monkeypatch.setattr(TableEncoding, "encode", recorded)
     return made
 

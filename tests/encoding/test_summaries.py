@@ -6,9 +6,22 @@ import numpy as np
 import pytest
 
 from budgetline.encoding.raw import object_column
-from budgetline.encoding.summaries import MOST_LEVELS, MOST_VALUES, ColumnSummary, LevelSummary, NumberSummary
+from budgetline.encoding.summaries import (
+    MOST_CATEGORIES,
+    MOST_VALUES,
+    CategorySummary,
+    NumberSummary,
+    TableSummary,
+    summary_of_column,
+)
 
 SEED = 0
+
+
+def in_a_table(column):
+    """Return the summary of a table of one column."""
+    found = summary_of_column(column, None, as_categories=False)
+    return TableSummary({"t": found}, column.missing.size, float(column.missing.size))
 
 
 def numbers(n, distinct, rng):
@@ -79,8 +92,8 @@ def test_quantiles_are_those_of_the_sorted_entries():
 
 def test_levels_are_counted_in_any_chunks():
     texts = ["b", None, "a", "b", "c", "b", None]
-    whole = LevelSummary.of(object_column(texts, "t"), None)
-    parts = added([LevelSummary.of(object_column(part, "t"), None) for part in (texts[:1], texts[1:4], texts[4:])])
+    whole = CategorySummary.of(object_column(texts, "t"), None)
+    parts = added([CategorySummary.of(object_column(part, "t"), None) for part in (texts[:1], texts[1:4], texts[4:])])
     assert whole.weights == parts.weights == {"b": 3, "a": 1, "c": 1}
     assert whole.missing == parts.missing == 2
     assert whole.ranked() == [("b", 3), ("a", 1), ("c", 1)]
@@ -89,10 +102,10 @@ def test_levels_are_counted_in_any_chunks():
 def test_memory_for_levels_is_bounded_and_frequent_ones_survive():
     parts = []
     for k in range(3):
-        texts = [f"id{k}-{j}" for j in range(MOST_LEVELS // 2)] + ["often"] * 1000
-        parts.append(LevelSummary.of(object_column(texts, "t"), None))
+        texts = [f"id{k}-{j}" for j in range(MOST_CATEGORIES // 2)] + ["often"] * 1000
+        parts.append(CategorySummary.of(object_column(texts, "t"), None))
     found = added(parts)
-    assert len(found.weights) <= MOST_LEVELS
+    assert len(found.weights) <= MOST_CATEGORIES
     assert found.weights["often"] == 3000
     assert found.total == sum(part.total for part in parts)
     assert found.lost > 0
@@ -100,23 +113,23 @@ def test_memory_for_levels_is_bounded_and_frequent_ones_survive():
 
 def test_a_column_that_is_text_in_one_chunk_and_numbers_in_another_is_an_error():
     text, number = object_column(["a", "b"], "t"), object_column([1, 2.5], "t")
-    gap = ColumnSummary.of(object_column([None, None], "t"), None, as_levels=False)
-    a, b = (ColumnSummary.of(column, None, as_levels=False) for column in (text, number))
+    gap = in_a_table(object_column([None, None], "t"))
+    a, b = map(in_a_table, (text, number))
     with pytest.raises(ValueError, match="column 't' holds numbers in some rows and text in others"):
         a + b
     for found in (gap + a, a + gap, gap + b, b + gap):
-        assert found.missing == 2
-        assert found.found is not None
+        assert found.columns["t"].missing == 2
+        assert found.columns["t"].total == 2
 
 
 @pytest.mark.parametrize("values", [[1.5, 2.5, 1.5], ["a", "b", "a"]])
 @pytest.mark.parametrize("first", [False, True])
 def test_chunks_without_values_count_as_missing(values, first):
     given, none = object_column(values, "x"), object_column([None] * 4, "x")
-    parts = [ColumnSummary.of(column, None, False) for column in ([none, given] if first else [given, none])]
-    whole = ColumnSummary.of(object_column([*values, *[None] * 4], "x"), None, False)
-    found = parts[0] + parts[1]
-    assert (found.missing, found.found.missing) == (whole.missing, whole.found.missing) == (4, 4)
+    parts = [in_a_table(column) for column in ([none, given] if first else [given, none])]
+    whole, found = in_a_table(object_column([*values, *[None] * 4], "x")), parts[0] + parts[1]
+    assert found.columns["t"].missing == whole.columns["t"].missing == 4
+    assert found.columns["t"].total == whole.columns["t"].total == 3
 
 
 @pytest.mark.parametrize("unit", [0.1, 1 / 3, 0.7, 1e-12])

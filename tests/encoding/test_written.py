@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import budgetline
-from budgetline import AnytimeRegressor, Encoding, open_source
+from budgetline import AnytimeRegressor, Encoding, open_data
 from budgetline.encoding.encoders import LevelEncoder, NumberEncoder
 from budgetline.encoding.raw import object_column
-from budgetline.encoding.summaries import LevelSummary
-from budgetline.encoding.written import FORMS, Undecided, Written, find_written, numbers_in
-from budgetline.persistence.encoding_record import encoding_of, record_of_encoding
+from budgetline.encoding.summaries import CategorySummary
+from budgetline.encoding.written import FORMS, Form, Undecided, Written, find_written, numbers_in
+from budgetline.persistence.model_record import estimator_of, record_of_model
 from budgetline.runtime import AnytimeRunner
 
 
@@ -154,12 +154,13 @@ def test_what_can_be_read_in_two_ways_stays_text(texts):
 def test_others_are_counted():
     found = find_written({"29.85": 3000.0, "108.15": 4032.0, " ": 11.0})
     assert found.note("TotalCharges") == (
-        "column 'TotalCharges': 7,032 of 7,043 values are numbers; 11 are blank. They count as missing"
+        "column 'TotalCharges': 7,032 of 7,043 values have the form number, such as '108.15' = 108.15; others count "
+        "as missing: blank (11)"
     )
     found = find_written({"19M": 5000.0, "201k": 3411.0, "Varies with device": 1226.0, "?": 1.0})
     assert found.note("Size") == (
-        "column 'Size': 8,411 of 9,638 values are sizes such as '19M'; 1,227 are not: 'Varies with device' (1,226), "
-        "'?' (1). They count as missing"
+        "column 'Size': 8,411 of 9,638 values have the form size, such as '19M' = 19,000,000; others count as missing: "
+        "'Varies with device' (1,226), '?' (1)"
     )
     assert found.in_words == "size, such as '19M' = 19,000,000"
     assert find_written(many("7-Jan-18", "1-Aug-18")).in_words == "date, such as '7-Jan-18' = 2018-01-07"
@@ -231,9 +232,9 @@ def doors(written, y, folder):
         "objects": (written.astype(object), y),
         "polars": (pl.from_pandas(written), y),
         "arrow": (pa.Table.from_pandas(written), y),
-        "csv": (open_source(folder / "a.csv", "y", chunk_rows=97),),
-        "parquet": (open_source(folder / "a.parquet", "y", chunk_rows=97),),
-        "table": (open_source(pl.from_pandas(whole), "y", chunk_rows=97),),
+        "csv": (open_data(folder / "a.csv", "y", chunk_rows=97),),
+        "parquet": (open_data(folder / "a.parquet", "y", chunk_rows=97),),
+        "table": (open_data(pl.from_pandas(whole), "y", chunk_rows=97),),
     }
 
 
@@ -258,7 +259,7 @@ def test_the_same_model_through_every_door(encoding, tmp_path):
     extractors = {name: written[name].__getitem__ for name in written}
     with AnytimeRunner(loaded, extractors) as runner:
         np.testing.assert_allclose([runner.predict(k).value for k in range(9)], answers[:9], rtol=1e-8)
-    curve = budgetline.budget_curve(loaded, open_source(tmp_path / "a.csv", "y"), metric="mse")
+    curve = budgetline.budget_curve(loaded, open_data(tmp_path / "a.csv", "y"), metric="mse")
     assert curve.values[-1] == pytest.approx(np.mean((y - answers) ** 2))
 
 
@@ -267,7 +268,7 @@ def test_the_same_pairs():
     written, numbers, y = people()
     models = []
     for table in (written, numbers):
-        for data in ((table, y), (open_source(table.assign(y=y), "y", chunk_rows=97),)):
+        for data in ((table, y), (open_data(table.assign(y=y), "y", chunk_rows=97),)):
             models.append(AnytimeRegressor(encoding=Encoding(interactions=2)).fit(*data))
     for ours, plain in zip(models[:2], models[2:], strict=True):
         assert any("×" in group for group in ours.sequence_.groups)
@@ -280,10 +281,12 @@ def test_what_is_not_a_number_is_told_when_fitting():
     with pytest.warns(UserWarning, match="count as missing") as told:
         AnytimeRegressor(encoding="spline").fit(written[["size", "blank", "rate"]], y)
     gaps, example = int((written["size"] == "Varies with device").sum()), written["size"].value_counts().index[1]
+    most = next(value for value in written["blank"].value_counts().index if value.strip())
     assert [str(each.message) for each in told] == [
-        f"column 'size': {N - gaps} of 400 values are sizes such as {example!r}; {gaps} are not: 'Varies with device' "
-        f"({gaps}). They count as missing",
-        "column 'blank': 390 of 400 values are numbers; 10 are blank. They count as missing",
+        f"column 'size': {N - gaps} of 400 values have the form size, such as {example!r} = {example[:-1]},000; others "
+        f"count as missing: 'Varies with device' ({gaps})",
+        f"column 'blank': 390 of 400 values have the form number, such as {most!r} = {most}; others count as missing: "
+        "blank (10)",
     ]
 
 
@@ -302,7 +305,7 @@ def test_categories_stay_categories():
     y = np.arange(60.0) % 3
     for table, settings_ in (
         (X.astype("category"), "spline"),
-        (X, Encoding(columns={"x": "levels"})),
+        (X, Encoding(columns={"x": "categories"})),
         (pd.DataFrame({"x": ["1", "2", "3"] * 20}), "spline"),
         (pd.DataFrame({"x": ["1", "2", None] * 20}), "spline"),
     ):
@@ -320,9 +323,9 @@ def test_spaces_around_text_do_not_count():
 def test_weights_and_sums_keep_what_was_read():
     written, _, _ = people()
     weight = np.random.default_rng(1).integers(0, 4, N).astype(float)
-    whole = LevelSummary.of(object_column(written["size"].tolist(), "size"), weight)
+    whole = CategorySummary.of(object_column(written["size"].tolist(), "size"), weight)
     parts = [
-        LevelSummary.of(object_column(written["size"][k : k + 100].tolist(), "size"), weight[k : k + 100])
+        CategorySummary.of(object_column(written["size"][k : k + 100].tolist(), "size"), weight[k : k + 100])
         for k in range(0, N, 100)
     ]
     both = parts[0] + parts[1] + parts[2] + parts[3]
@@ -332,12 +335,12 @@ def test_weights_and_sums_keep_what_was_read():
 
 
 def test_more_texts_than_are_counted_keep_their_distribution(monkeypatch):
-    monkeypatch.setattr("budgetline.encoding.summaries.MOST_LEVELS", 1000)
+    monkeypatch.setattr("budgetline.encoding.summaries.MOST_CATEGORIES", 4000)
     prices = np.random.default_rng(0).normal(size=20_000).cumsum().round(6) + 1e4
     texts = [f"${x:,.6f}" for x in prices]
     found = None
     for k in range(0, len(texts), 500):
-        part = LevelSummary.of(object_column(texts[k : k + 500], "x"), None)
+        part = CategorySummary.of(object_column(texts[k : k + 500], "x"), None)
         found = part if found is None else found + part
     assert found.numbers.total == pytest.approx(20_000)
     shares = np.array([0.1, 0.5, 0.9])
@@ -361,12 +364,12 @@ def test_graphs_take_the_numbers_that_are_written():
 def test_an_unknown_form_in_a_file_is_an_error():
     written, _, y = people()
     model = AnytimeRegressor(encoding="spline").fit(written[["rate"]], y)
-    record = record_of_encoding(model.model_.encoding)
-    [column] = record.columns
-    assert column.form == "percent"
-    for wrong in ("roman", "date, decimal comma"):
-        with pytest.raises(ValueError, match=f"numbers are written in an unknown form: '{wrong}'"):
-            encoding_of(replace(record, columns=(replace(column, form=wrong),)), model.model_.encoding.source)
+    record, _ = record_of_model(model.model_)
+    [encoder] = record.encoders
+    assert encoder.form == FORMS["percent"]
+    for wrong in (Form("roman"), Form("date", ",")):
+        with pytest.raises(ValueError, match=r"encoders\[0\].form is not known: Form\(kind="):
+            estimator_of(replace(record, encoders=(replace(encoder, form=wrong),)))
 
 
 @pytest.mark.parametrize(

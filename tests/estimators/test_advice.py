@@ -11,7 +11,7 @@ from budgetline import (
     AnytimeClassifierCV,
     AnytimeRegressor,
     AnytimeRegressorCV,
-    open_source,
+    open_data,
 )
 
 RNG = np.random.default_rng(0)
@@ -46,8 +46,8 @@ def test_errors_about_sources_do_too(name, tmp_path):
     TABLES[name].assign(y=TARGET).to_parquet(tmp_path / "d.parquet")
     for data in (tmp_path / "d.csv", tmp_path / "d.parquet", TABLES[name].assign(y=TARGET)):
         with pytest.raises(ValueError, match=ADVICE):
-            AnytimeRegressor().fit(open_source(data, "y"))
-        AnytimeRegressor(encoding="spline").fit(open_source(data, "y"))
+            AnytimeRegressor().fit(open_data(data, "y"))
+        AnytimeRegressor(encoding="spline").fit(open_data(data, "y"))
 
 
 def test_no_encoding_is_named_where_it_would_not_help():
@@ -71,5 +71,5 @@ def test_many_classes_are_told(kind):
     with pytest.warns(UserWarning, match="y has 60 classes, such as .*: each has coefficients of its own"):
         AnytimeClassifier(schedule="cheapest", alpha=1.0).fit(X, y)
     with pytest.warns(UserWarning, match="y has 60 classes"):
-        AnytimeClassifier(rule="score", alpha=1.0, max_groups=1).fit(open_source((X, np.asarray(y))))
+        AnytimeClassifier(rule="score", alpha=1.0, max_groups=1).fit(open_data((X, np.asarray(y))))
     AnytimeClassifier(schedule="cheapest", alpha=1.0).fit(X, kind(np.arange(240) % 50))

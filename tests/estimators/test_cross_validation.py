@@ -56,17 +56,6 @@ def test_scores_are_those_of_refits(cv, P, weighted):
     np.testing.assert_allclose(search.predict(X, budget=2), refit.predict(X, budget=2))
 
 
-def test_one_standard_error_prefers_more_ridge():
-    X, y, groups, costs = problem()
-    plain = AnytimeRegressorCV(groups, costs, alphas=np.logspace(-6, 1, 15)).fit(X, y)
-    frugal = AnytimeRegressorCV(groups, costs, alphas=np.logspace(-6, 1, 15), one_standard_error=True).fit(X, y)
-    scores = plain.cv_scores_
-    best = int(np.argmax(scores.mean(axis=1)))
-    bar = scores[best].mean() - scores[best].std(ddof=1) / np.sqrt(scores.shape[1])
-    assert frugal.alpha_ == max(np.logspace(-6, 1, 15)[scores.mean(axis=1) >= bar])
-    assert frugal.alpha_ > plain.alpha_
-
-
 def bootstrap(n):
     rng = np.random.default_rng(0)
     for _ in range(3):
@@ -96,7 +85,7 @@ def test_wide_tables_are_cross_validated_without_square_matrices(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 1200))
     y = X[:, 5] + 0.1 * rng.standard_normal(40)
-    monkeypatch.setattr("budgetline.fitting.training.fold_moments", None)
+    monkeypatch.setattr("budgetline.fitting.rows_training.fold_moments", None)
     search = AnytimeRegressorCV(alphas=[1e-3, 1e-1], max_groups=3).fit(X, y)
     assert search.sequence_.groups[0] == "5"
     assert search.cv_scores_.shape == (2, 5)
@@ -192,6 +181,5 @@ def test_settings_are_chosen_on_few_rows_and_all_rows_are_learned_from():
     assert not np.allclose(few.cv_scores_, every.cv_scores_)
     np.testing.assert_array_equal(every.cv_scores_, AnytimeRegressorCV(groups, costs).fit(X, y).cv_scores_)
     assert few.cv_scores_.shape == every.cv_scores_.shape
-    assert "fold_moments_" not in few.model_.learned
     same = AnytimeRegressor(groups, costs, alpha=few.alpha_, correction=few.correction_).fit(X, y)
     np.testing.assert_allclose(few.coef_path_, same.coef_path_, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Cross-validating estimators can do what plain ones can: losses, sources, moments, partial_fit, certificates."""
+"""Cross-validating estimators can do what plain ones can: losses, sources, moments, certificates."""
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,7 @@ from budgetline import (
     AnytimeClassifierCV,
     AnytimeRegressor,
     AnytimeRegressorCV,
-    Moments,
-    open_source,
+    open_data,
 )
 from budgetline.data.sources import Chunk
 from budgetline.moments.passes import InFold
@@ -60,7 +59,7 @@ def test_a_source_is_cross_validated_as_its_rows_are(kind):
     number = folds_of(X, y, 3)
     splits = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(3)]
     known = search_of(kind, cv=splits).fit(X, y)
-    found = search_of(kind, cv=3).fit(open_source((X, y), chunk_rows=17))
+    found = search_of(kind, cv=3).fit(open_data((X, y), chunk_rows=17))
     np.testing.assert_allclose(found.cv_scores_, known.cv_scores_, rtol=1e-6, atol=1e-9)
     assert found.alpha_ == known.alpha_
     np.testing.assert_allclose(found.coef_path_, known.coef_path_, rtol=1e-6, atol=1e-9)
@@ -71,10 +70,10 @@ def test_a_source_is_cross_validated_as_its_rows_are(kind):
 @pytest.mark.parametrize("kind", ["binary", "softmax"])
 def test_classifiers_are_cross_validated_over_a_source(kind):
     X, y = problem(kind)
-    whole = search_of(kind, cv=3).fit(open_source((X, y)))
+    whole = search_of(kind, cv=3).fit(open_data((X, y)))
     # neither chunks nor the order of the rows matter: a row is in a fold by its values
     order = np.random.default_rng(1).permutation(len(X))
-    found = search_of(kind, cv=3).fit(open_source((X[order], y[order]), chunk_rows=11))
+    found = search_of(kind, cv=3).fit(open_data((X[order], y[order]), chunk_rows=11))
     np.testing.assert_allclose(found.cv_scores_, whole.cv_scores_, rtol=1e-6, atol=1e-9)
     assert found.alpha_ == whole.alpha_
     chosen = {"alpha": whole.alpha_, "correction": whole.correction_}
@@ -93,54 +92,13 @@ def test_losses_other_than_squared_error():
             assert search.cv_scores_[a, k] == pytest.approx(budgetline.timeliness(curve), rel=1e-9)
 
 
-def test_moments_of_folds():
-    X, y = problem("squared")
-    parts = [Moments.of(X[test], y[test]) for _, test in KFold(5).split(X)]
-    found = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS).fit_moments(parts)
-    known = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS).fit(X, y)
-    np.testing.assert_allclose(found.cv_scores_, known.cv_scores_, rtol=1e-9)
-    np.testing.assert_allclose(found.coef_path_, known.coef_path_, rtol=1e-9, atol=1e-12)
-    assert [part.n_samples for part in known.fold_moments_] == [part.n_samples for part in parts]
-    with pytest.raises(TypeError, match="list of Moments, one per fold"):
-        AnytimeRegressorCV().fit_moments(parts[0])
-    with pytest.raises(ValueError, match="2 folds or more"):
-        AnytimeRegressorCV().fit_moments(parts[:1])
-    AnytimeRegressorCV(cv=5).fit_moments(parts)
-    with pytest.raises(ValueError, match="cv is 3, moments are of 5 folds"):
-        AnytimeRegressorCV(cv=3).fit_moments(parts)
-
-
-@pytest.mark.parametrize("start", ["partial_fit", "fit", "source"])
-def test_partial_fit_goes_on_from_any_fit(start):
-    X, y = problem("squared")
-    search = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS, cv=3)
-    first = {
-        "partial_fit": lambda: search.partial_fit(X[:60], y[:60]),
-        "fit": lambda: search.fit(X[:60], y[:60]),
-        "source": lambda: search.fit(open_source((X[:60], y[:60]))),
-    }[start]()
-    earlier = first.fold_moments_
-    search.partial_fit(X[60:], y[60:])
-    rest = [Moments.of(X[60:][test], y[60:][test]) for _, test in KFold(3).split(X[60:])]
-    known = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS).fit_moments(
-        [a + b for a, b in zip(earlier, rest, strict=True)]
-    )
-    np.testing.assert_allclose(search.cv_scores_, known.cv_scores_, rtol=1e-9)
-    assert search.moments_.n_samples == len(X)
-    whole = AnytimeRegressor(GROUPS, COSTS, alpha=search.alpha_).fit(X, y)
-    np.testing.assert_allclose(search.coef_path_, whole.coef_path_, rtol=1e-8, atol=1e-10)
-
-
 def test_splitters_are_for_tables():
     X, y = problem("squared")
-    for fit in (lambda m: m.fit(open_source((X, y))), lambda m: m.partial_fit(X, y)):
-        with pytest.raises(
-            ValueError, match="cv, the number of folds for sources and partial_fit, must be an integer ≥ 2"
-        ):
-            fit(AnytimeRegressorCV(cv=KFold(3)))
+    with pytest.raises(ValueError, match="cv, the number of folds for sources, must be an integer ≥ 2"):
+        AnytimeRegressorCV(cv=KFold(3)).fit(open_data((X, y)))
     with pytest.raises(ValueError, match="a checkpoint keeps moments of all rows"):
-        AnytimeRegressorCV().fit(open_source((X, y)), checkpoint="memory")
-    few = open_source((X[:2], np.abs(y[:2])))
+        AnytimeRegressorCV().fit(open_data((X, y)), checkpoint="memory")
+    few = open_data((X[:2], np.abs(y[:2])))
     with pytest.raises(ValueError, match=r"fold \d of 5 has no row"):
         AnytimeRegressorCV().fit(few)
     with pytest.raises(ValueError, match=r"fold \d.* holds no rows of positive weight"):
@@ -151,7 +109,7 @@ def test_a_class_that_a_fold_lacks_is_named():
     X, y = problem("binary")
     y = np.where(np.arange(len(y)) == 3, "rare", y)
     with pytest.raises(ValueError, match="class 'rare' is missing in the training set of fold"):
-        AnytimeClassifierCV(GROUPS, COSTS, rule="omp", cv=4).fit(open_source((X, y)))
+        AnytimeClassifierCV(GROUPS, COSTS, rule="omp", cv=4).fit(open_data((X, y)))
 
 
 def test_a_certificate_of_the_chosen_model():
@@ -175,48 +133,12 @@ def test_scores_at_a_budget(kind):
         assert model.score(pd.DataFrame(X, columns=list("abcde")), y, **choice) == pytest.approx(truth, rel=1e-12)
 
 
-def test_moments_of_folds_must_go_together():
-    X, y = problem("squared")
-    for others in (Moments.of(X[:, :4], y), Moments.of(np.hstack([X, X]), y), Moments.of(X, np.column_stack([y, y]))):
-        with pytest.raises(ValueError, match=r"moments of 5 features and target shape \(\) do not match"):
-            AnytimeRegressorCV(GROUPS, COSTS).fit_moments([Moments.of(X, y), others])
-    for moments in (None, iter([Moments.of(X, y)]), [Moments.of(X, y), None]):
-        with pytest.raises(TypeError, match="list of Moments, one per fold"):
-            AnytimeRegressorCV(GROUPS, COSTS).fit_moments(moments)
-
-
-def test_partial_fit_with_folds_of_weight_zero():
-    X, y = problem("squared")
-    weight = np.repeat([0.0, 1.0], [20, 40])  # the first of 3 folds weighs nothing
-    search = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS, cv=3).fit(X[60:], y[60:])
-    search.partial_fit(X[:60], y[:60], weight)
-    assert [part.n_samples for part in search.fold_moments_] == [20, 40, 40]
-    with pytest.raises(ValueError, match="fold 0 of 3 has no row of positive weight"):
-        AnytimeRegressorCV(GROUPS, COSTS, cv=3).partial_fit(X[:60], y[:60], weight)
-
-
-def test_partial_fit_with_another_number_of_folds():
-    X, y = problem("squared")
-    search = AnytimeRegressorCV(GROUPS, COSTS, alphas=ALPHAS, cv=np.int64(3)).fit(X, y)
-    assert search.partial_fit(X, y).moments_.n_samples == 2 * len(X)
-    with pytest.raises(ValueError, match="cv is 4 folds, fold_moments_ are of 3: fit again from the start"):
-        search.set_params(cv=4).partial_fit(X, y)
-    with pytest.raises(ValueError, match="cv, the number of folds for sources and partial_fit, must be an integer ≥ 2"):
-        AnytimeRegressorCV(GROUPS, COSTS, cv=KFold(3)).fit(X, y).partial_fit(X, y)
-    search = AnytimeRegressorCV(GROUPS, COSTS, loss="poisson", rule="omp", cv=3).fit(X, np.exp(y))
-    with pytest.raises(ValueError, match="or cv or loss were others: start with partial_fit or a source"):
-        search.set_params(loss="squared_error").partial_fit(X, y)
-
-
 @pytest.mark.parametrize("kind", ["squared", "poisson", "binary"])
 def test_rows_that_are_not_finite_are_named_by_their_place_in_the_data(kind):
     X, y = problem(kind)
     X[117, 2] = np.nan
     with pytest.raises(ValueError, match="rows 100 to 119: Input X contains NaN: column '2', first in row 17"):
-        search_of(kind, cv=3).fit(open_source((X, y), chunk_rows=100))
-    if kind == "squared":
-        with pytest.raises(ValueError, match="column '2', first in row 117"):
-            search_of(kind, cv=3).partial_fit(X, y)
+        search_of(kind, cv=3).fit(open_data((X, y), chunk_rows=100))
 
 
 @pytest.mark.parametrize("wide", [False, True])

@@ -191,7 +191,7 @@ def test_every_parameter_is_constrained_and_documented(estimator):
         (AnytimeRegressorCV(), "alphas", 0.1),
         (AnytimeRegressorCV(), "cv", "five"),
         (AnytimeRegressorCV(), "cv", 1),
-        (AnytimeRegressorCV(), "one_standard_error", "yes"),
+        (AnytimeRegressorCV(), "stop_at_best", "yes"),
         (GroupLassoPath(), "alpha", -1.0),
         (GroupLassoPath(), "refit", "yes"),
         (GroupLassoPath(), "n_lambdas", 0),
@@ -267,7 +267,9 @@ def test_fit_twice_is_fit_once(estimator):
 
 
 def test_grid_search_over_alpha_and_rule():
-    search = GridSearchCV(AnytimeRegressor(GROUPS), {"alpha": [1e-4, 1e2], "rule": ["fr", "omp"]}, cv=3).fit(FRAME, y)
+    search = GridSearchCV(AnytimeRegressor(GROUPS), {"alpha": [1e-4, 1e2], "rule": ["forward", "omp"]}, cv=3).fit(
+        FRAME, y
+    )
     assert search.best_params_["alpha"] == 1e-4
     assert search.best_score_ > 0.5
     assert search.best_estimator_.feature_groups == GROUPS
@@ -396,7 +398,7 @@ def test_warnings_are_at_the_line_of_the_caller():
         lambda: model.predict(X, available=["2"]),
         lambda: model.score(X, X[:, 0], available=["2"]),
         lambda: AnytimeRegressor(alpha=0).partial_fit(copied, X[:, 0]),
-        lambda: GroupLassoPath(alpha=0).fit_moments(Moments.of(copied, X[:, 0])),
+        lambda: GroupLassoPath(alpha=0).fit_moments(Moments.from_data(copied, X[:, 0])),
         lambda: AnytimeClassifier().fit(X, labels, np.append(1e17, np.ones(29))),
         lambda: AnytimeClassifierCV(alphas=[0.0], cv=2).fit(X, labels),
     ]

@@ -24,7 +24,7 @@ from budgetline import (
     GroupLassoPath,
     Moments,
     budget_curve,
-    open_source,
+    open_data,
 )
 
 pytestmark = pytest.mark.quick_cases(3)
@@ -294,7 +294,7 @@ def test_more_rows_can_be_added_to_a_plan_from_a_file(tmp_path):
 
 
 def test_a_plan_is_the_best_set():
-    model, moments = model_of("squared"), Moments.of(table(), target("squared"))
+    model, moments = model_of("squared"), Moments.from_data(table(), target("squared"))
     for budget in (0, 2.5, 4, 9):
         plan = model.plan(budget, time_limit=LONG)
         found = best_set(moments, GROUPS, budget=budget, alpha=1e-3, time_limit=LONG)
@@ -347,25 +347,6 @@ def test_a_value_below_zero_is_still_the_best():
     assert plan.optimal
     assert plan.ratio == 1.0
     plan.certificate.verify(model.moments_)
-
-
-@pytest.mark.parametrize("name", ["squared", "binary"])
-def test_at_most_one_of_several(name):
-    model = model_of(name)
-    free = model.plan(100, time_limit=LONG)
-    assert set(free.groups) == set(COLUMNS)
-    plan = model.plan(100, at_most_one=[["a", "c"], ["b", "d"]], time_limit=LONG)
-    assert len({"a", "c"} & set(plan.groups)) == len({"b", "d"} & set(plan.groups)) == 1
-    assert ("e" in plan.groups) <= ("c" in plan.groups)
-    # a group that requires two of them is never in, and the other one comes with what it requires
-    assert "e" not in model.plan(100, at_most_one=[["c", "e"]], time_limit=LONG).groups
-    kept = model.plan(100, include=["e"], at_most_one=[["a", "c"]], time_limit=LONG)
-    assert {"c", "e"} <= set(kept.groups)
-    assert "a" not in kept.groups
-    if name == "squared":
-        assert "of sets with at most one of a, c and with at most one of b, d" in repr(plan)
-        assert plan.optimal
-        plan.certificate.verify(model.moments_)
 
 
 def test_the_correction_of_the_estimator_counts(tmp_path):
@@ -498,18 +479,11 @@ def test_a_correction_counts_for_other_losses():
         ({"time_limit": -1}, ValueError, "time_limit must be"),
         ({"include": ["q"]}, ValueError, "include: there is no group 'q'"),
         ({"exclude": ["q"]}, ValueError, "exclude: there is no group 'q'"),
-        ({"at_most_one": [["a", "q"]]}, ValueError, "at_most_one: there is no group 'q'"),
-        ({"at_most_one": [["a", "a"]]}, ValueError, "at_most_one: group 'a' is listed twice"),
-        ({"at_most_one": "ab"}, TypeError, "at_most_one must be a list of lists"),
-        ({"at_most_one": ["a", "b"]}, TypeError, "at_most_one must be a list of lists"),
-        ({"at_most_one": 3}, TypeError, "at_most_one must be a list of lists"),
         ({"include": ["a"], "exclude": ["a"]}, ValueError, "'a' must be both in and out"),
-        ({"include": ["a", "b"], "at_most_one": [["b", "a"]]}, ValueError, "groups 'a' and 'b' must both be in"),
-        ({"include": ["e"], "at_most_one": [["c", "e"]]}, ValueError, "groups 'c' and 'e' must both be in"),
         ({"budget": 1.0, "include": ["e"]}, ValueError, "must be in cost 3.5, more than the budget of 1"),
         ({"y": [1]}, ValueError, "give X as well"),
         ({"X": table()}, ValueError, "give a table X and y"),
-        ({"X": open_source((table(), target("squared"))), "y": 1}, ValueError, "data in memory"),
+        ({"X": open_data((table(), target("squared"))), "y": 1}, ValueError, "data in memory"),
         ({"X": table()[:, :3], "y": target("squared")}, ValueError, "features"),
     ],
 )

@@ -50,7 +50,7 @@ def test_alpha_means_what_it_means_in_elastic_net():
     np.testing.assert_allclose(ours.coef_, theirs.coef_ / scaler.scale_, rtol=1e-6)
 
 
-@pytest.mark.parametrize("rule", ["fr", "omp", "no-whiten", "single"])
+@pytest.mark.parametrize("rule", ["forward", "omp", "no-whiten", "single"])
 def test_array_sparse_float32_and_moments_agree(rule):
     X, y = table(5, n=400)
     X[np.abs(X - X.mean(0)) < X.std(0)] = 0
@@ -60,9 +60,9 @@ def test_array_sparse_float32_and_moments_agree(rule):
         "csr": AnytimeRegressor(groups, costs, rule=rule).fit(sparse.csr_array(X), y),
         "csc": AnytimeRegressor(groups, costs, rule=rule).fit(sparse.csc_matrix(X), y),
         "fortran": AnytimeRegressor(groups, costs, rule=rule).fit(np.asfortranarray(X), y),
-        "moments": AnytimeRegressor(groups, costs, rule=rule).fit_moments(Moments.of(X, y)),
+        "moments": AnytimeRegressor(groups, costs, rule=rule).fit_moments(Moments.from_data(X, y)),
         "merged": AnytimeRegressor(groups, costs, rule=rule).fit_moments(
-            Moments.of(X[:7], y[:7]) + Moments.of(X[7:], y[7:])
+            Moments.from_data(X[:7], y[:7]) + Moments.from_data(X[7:], y[7:])
         ),
     }
     for name, other in others.items():
@@ -75,7 +75,7 @@ def test_array_sparse_float32_and_moments_agree(rule):
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-5, 1e-1])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "float32", "weighted", "two targets"])
-@pytest.mark.parametrize("rule", ["fr", "omp", "no-whiten", "single"])
+@pytest.mark.parametrize("rule", ["forward", "omp", "no-whiten", "single"])
 def test_columns_on_demand_equal_the_gram_route(monkeypatch, rule, kind, alpha):
     X, y = table(6, n=90, P=2 if kind == "two targets" else None)
     X[np.abs(X - X.mean(0)) < X.std(0)] = 0

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from budgetline import AnytimeClassifierCV, AnytimeRegressorCV, Encoding, cross_val_budget_curve, load, save
+from budgetline import AnytimeClassifierCV, AnytimeRegressorCV, Encoding, cross_val_budget_curve, load, open_data, save
 from budgetline.fitting import fold_search
 
 ALPHAS = (1e-3, 1e-2)
@@ -84,8 +84,8 @@ def test_wrong_numbers_of_pairs(settings, text):
         AnytimeRegressorCV(**{"encoding": Encoding("spline"), "alphas": ALPHAS} | settings).fit(X, score)
 
 
-def test_pairs_are_not_tried_on_parts_of_the_rows():
+def test_pairs_are_not_tried_on_sources():
     X, score = table(6, n=50)
     model = AnytimeRegressorCV(encoding="spline", alphas=ALPHAS, interactions=(0, 3), cv=2)
     with pytest.raises(ValueError, match="set interactions=None"):
-        model.partial_fit(X, score)
+        model.fit(open_data((X.to_numpy(), score)))

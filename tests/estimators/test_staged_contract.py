@@ -18,7 +18,7 @@ pytestmark = pytest.mark.quick_cases(40)
 ESTIMATORS = [
     StagedEstimators(Ridge(), AnytimeRegressor()),
     StagedEstimators(DecisionTreeRegressor(random_state=0), AnytimeRegressor(), stages=2),
-    StagedEstimators(DecisionTreeClassifier(random_state=0), AnytimeClassifier(rule="omp"), stages="auto"),
+    StagedEstimators(DecisionTreeClassifier(random_state=0), AnytimeClassifier(rule="omp"), stages=3),
     StagedEstimators(LogisticRegression(), AnytimeClassifier(rule="omp"), stages=2),
 ]
 

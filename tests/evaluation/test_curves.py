@@ -1,7 +1,6 @@
-"""Curves, timeliness, stopping costs, plateaus and the oracle, against areas computed by hand and by brute force."""
+"""Curves, timeliness and stopping costs, against areas computed by hand and by brute force."""
 
 import tracemalloc
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -23,9 +22,7 @@ from budgetline import (
 )
 from budgetline.baselines import GroupLassoPath
 from budgetline.budgets import affordable
-from budgetline.evaluation import oracle_curve, plateau
 from budgetline.evaluation.budget_curves import training_curve
-from budgetline.sequencing import greedy_sequence
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4, 5], "d": [6]}
 COSTS = {"a": 1.0, "b": 2.5, "c": 4.0, "d": 0.5}
@@ -234,7 +231,7 @@ def test_the_mean_of_steps_is_exact_at_every_budget(folds, where):
 
 @given(st.lists(curves(distinct=True), min_size=1, max_size=4), st.lists(budgets, min_size=1, max_size=6))
 def test_the_mean_of_straight_lines_is_exact_at_every_budget(folds, where):
-    mean = BudgetCurve.mean(folds, interpolation="linear")
+    mean = BudgetCurve.mean(folds)
     expected = np.mean([c.at(where, interpolation="linear") for c in folds], axis=0)
     np.testing.assert_allclose(mean.at(where, interpolation="linear"), expected, atol=1e-12)
 
@@ -263,8 +260,7 @@ def test_every_free_group_has_a_point_in_the_mean():
     assert mean.costs.tolist() == [0, 0, 0, 1, 2, 2]
     np.testing.assert_allclose(mean.values, [0.1, 0.5, 0.7, 0.75, 0.8, 0.95])
     assert mean.at(0) == pytest.approx(0.7)
-    line = BudgetCurve.mean([first, second], interpolation="linear")
-    np.testing.assert_allclose(line.values, [0.1, 0.5, 0.7, (0.65 + 0.9) / 2, 0.8, 0.95])
+    assert mean.at(1, interpolation="linear") == pytest.approx((0.65 + 0.9) / 2)
 
 
 def test_costs_that_differ_by_rounding_are_one_cost_of_the_mean():
@@ -289,19 +285,6 @@ def test_the_last_point_at_a_cost_is_what_the_cost_buys(folds):
     assert len(mean) <= sum(map(len, folds))
 
 
-def test_a_common_grid_of_the_user():
-    folds = [BudgetCurve([0, 1, 3], [0, 3, 6]), BudgetCurve([0, 2], [0, 3])]
-    mean = BudgetCurve.mean(folds, grid=[2, 1])
-    assert mean.costs.tolist() == [0, 1, 2]
-    assert mean.values.tolist() == [0, 1.5, 3]
-    line = BudgetCurve.mean(folds, grid=[2], interpolation="linear")
-    assert line.values.tolist() == [0, (4.5 + 3) / 2]
-    assert BudgetCurve.mean(c for c in folds).costs.tolist() == [0, 1, 2, 3]
-    for grid in ([], [-1.0], [np.nan], [0, np.inf]):
-        with pytest.raises(ValueError, match="finite costs ≥ 0"):
-            BudgetCurve.mean(folds, grid=grid)
-
-
 def test_standard_errors():
     values = np.array([[0, 1.0], [0, 3.0], [0, 8.0]])
     mean = BudgetCurve.mean([BudgetCurve([0, 1], v) for v in values])
@@ -313,23 +296,20 @@ def test_standard_errors():
         BudgetCurve.mean([BudgetCurve([0], [0]), BudgetCurve([0], [0], "mse")])
 
 
-@pytest.mark.parametrize("interpolation", ["step", "linear"])
-def test_cross_validated_curves_equal_a_loop(interpolation):
+def test_cross_validated_curves_equal_a_loop():
     from sklearn.model_selection import KFold
 
     X, y = problem()
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
     estimator = AnytimeRegressor(GROUPS, COSTS, alpha=0.1)
-    found = cross_val_budget_curve(
-        estimator, X, y, metric="r2", cv=4, sample_weight=weight, interpolation=interpolation
-    )
+    found = cross_val_budget_curve(estimator, X, y, metric="r2", cv=4, sample_weight=weight)
     curves = []
     for train, test in KFold(4).split(X):
         model = AnytimeRegressor(GROUPS, COSTS, alpha=0.1).fit(X[train], y[train], sample_weight=weight[train])
         curves.append(budget_curve(model, X[test], y[test], metric="r2", sample_weight=weight[test]))
     for mine, truth in zip(found.folds, curves, strict=True):
         np.testing.assert_allclose(mine.values, truth.values, rtol=1e-10)
-    table = [c.at(found.costs, interpolation=interpolation) for c in curves]
+    table = [c.at(found.costs) for c in curves]
     np.testing.assert_allclose(found.values, np.mean(table, axis=0), rtol=1e-10)
     np.testing.assert_allclose(found.errors, np.std(table, axis=0, ddof=1) / 2, rtol=1e-9, atol=1e-15)
     assert not hasattr(estimator, "sequence_")
@@ -390,7 +370,6 @@ def test_less_is_better_by_hand():
     assert curve.improvement().tolist() == [0, 4, 6]
     assert stopping_cost(curve, 0.66) == 1
     assert stopping_cost(curve, 0.67) == 3
-    assert plateau(BudgetCurve([0, 1, 10], [100, 4.5, 0], "mse", greater_is_better=False)) == 0.95
 
 
 def test_alpha_timeliness():
@@ -411,9 +390,7 @@ def test_timeliness_is_what_a_certificate_says_was_achieved(kind):
     model = kind(GROUPS, {**COSTS, "d": 0.0}, alpha=0.1).fit(X, y)
     certificate = model.certificate(time_limit=0)
     assert timeliness(model) == pytest.approx(certificate.timeliness().achieved, rel=1e-12)
-    for interpolation in ("step", "linear"):
-        found = certificate.timeliness(3, interpolation=interpolation).achieved
-        assert timeliness(model, 3, interpolation=interpolation) == pytest.approx(found, rel=1e-12)
+    assert timeliness(model, 3) == pytest.approx(certificate.timeliness(3).achieved, rel=1e-12)
 
 
 def test_a_certificate_of_a_short_sequence_counts_the_cost_of_all_groups():
@@ -440,7 +417,6 @@ def test_timeliness_does_not_depend_on_the_unit_of_cost(curve, stop, interpolati
     scaled = BudgetCurve(curve.costs * unit, curve.values)
     expected = timeliness(curve, stop, interpolation=interpolation)
     assert timeliness(scaled, stop * unit, interpolation=interpolation) == pytest.approx(expected, abs=1e-9)
-    assert plateau(scaled) == plateau(curve)
     assert stopping_cost(scaled, 0.7) == pytest.approx(unit * stopping_cost(curve, 0.7))
 
 
@@ -464,7 +440,7 @@ def test_timeliness_is_the_mean_of_readings(curve, stop, interpolation):
     )
 
 
-# ---- stopping costs and plateaus
+# ---- stopping costs
 
 
 def test_stopping_costs():
@@ -494,110 +470,6 @@ def test_stopping_cost_of_a_sequence_a_model_and_a_curve_agree():
         ) if 0 < alpha < 1 else (0, model.sequence_.cumulative_costs[-1])[int(alpha)]  # fmt: skip
         found = {stopping_cost(s, alpha) for s in (model, model.sequence_, BudgetCurve.of(model))}
         assert found == {float(first)}
-
-
-def test_plateaus_by_hand():
-    # cost(α) for α = 0.95…1: the curve reaches v at the cost given; 20 % of the total 100 is 20
-    for at, expected in [(0.955, 0.95), (0.965, 0.96), (0.975, 0.97), (0.985, 0.98), (0.995, 0.99)]:
-        assert plateau(BudgetCurve([0, 10, 100], [0, at, 1])) == expected
-    # no percent takes more than 20 %
-    assert plateau(BudgetCurve([0, 70, 80, 90, 100], [0, 0.96, 0.97, 0.99, 1])) == 1
-    # exactly 20 % is not more than 20 %; a little more is
-    assert plateau(BudgetCurve([0, 80, 100], [0, 0.995, 1])) == 1
-    assert plateau(BudgetCurve([0, 79.99, 100], [0, 0.995, 1])) == 0.99
-    # the same in tenths, which are not exact: 0.8 + 0.2
-    assert plateau(BudgetCurve([0, 0.8, 0.8 + 0.2], [0, 0.995, 1])) == 1
-    # values exactly on the grid of α: 0.97 is reached at 10, 0.98 only at 100
-    assert plateau(BudgetCurve([0, 10, 100], [0, 0.97, 1])) == 0.97
-    assert plateau(BudgetCurve([0, 10, 100], [0, 0.97 * 0.3, 0.3])) == 0.97
-    # the first of two plateaus
-    assert plateau(BudgetCurve([0, 10, 50, 100], [0, 0.955, 0.985, 1])) == 0.95
-    assert plateau(BudgetCurve([0], [0])) == plateau(BudgetCurve([0, 0], [0, 1])) == 1
-
-
-# ---- the oracle
-
-
-@pytest.mark.quick_cases(1)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), min_size=1, max_size=6))
-def test_the_oracle_is_the_best_permutation_of_the_steps(steps):
-    costs, gains = np.array(steps, dtype=float).T
-    curve = BudgetCurve([0, *np.cumsum(costs)], [0, *np.cumsum(gains)], groups=("", *map(str, range(len(steps)))))
-    oracle = oracle_curve(curve)
-    for interpolation in ("step", "linear"):
-        best = max(
-            timeliness(
-                BudgetCurve([0, *np.cumsum(costs[list(p)])], [0, *np.cumsum(gains[list(p)])]),
-                interpolation=interpolation,
-            )
-            for p in permutations(range(len(steps)))
-        )
-        assert timeliness(oracle, interpolation=interpolation) == pytest.approx(best, rel=1e-12)
-    assert oracle.values[-1] == pytest.approx(curve.values[-1])
-    assert oracle.total_cost == curve.total_cost
-    np.testing.assert_array_equal(np.diff(oracle.costs), costs[[int(g) for g in oracle.groups[1:]]])
-    assert "heuristic" in oracle.label
-
-
-def test_free_and_harmful_steps_of_the_oracle():
-    # steps: cost 2 gain 1, free gain 2, free loss 1, cost 1 gain 0
-    curve = BudgetCurve([0, 2, 2, 2, 3], [0, 1, 3, 2, 2], groups=("", "a", "b", "c", "d"))
-    oracle = oracle_curve(curve)
-    assert oracle.groups == ("", "b", "a", "d", "c")
-    assert oracle.costs.tolist() == [0, 0, 2, 3, 3]
-    assert oracle.values.tolist() == [0, 2, 3, 3, 2]
-    falling = oracle_curve(BudgetCurve([0, 1, 2], [5, 4, 1], "mse", greater_is_better=False))
-    assert falling.values.tolist() == [5, 2, 1]
-    assert not falling.greater_is_better
-
-
-def test_the_oracle_is_no_upper_bound():
-    """A greedy sequence that buys a redundant cheap group first: the best sequence beats its oracle."""
-    value = {"": 0.0, "a": 4.0, "b": 9.0, "c": 0.0, "ab": 9.5, "ac": 4.0, "bc": 10.0, "abc": 10.0}
-    costs = {"a": 1.0, "b": 2.5, "c": 6.0}
-
-    def F(S):
-        return value["".join(sorted(S))]
-
-    oracle = timeliness(oracle_curve(greedy_sequence(F, costs)), interpolation="linear")
-    best = max(
-        timeliness(
-            BudgetCurve([0, *np.cumsum([costs[g] for g in p])], [F(set(p[:k])) / 10 for k in range(len(p) + 1)]),
-            interpolation="linear",
-        )
-        for p in permutations("abc")
-    )
-    assert best > oracle + 1e-3
-
-
-def test_on_regressions_the_best_sequence_may_beat_the_oracle():
-    """Brute force over all orders of real least-squares problems."""
-    beaten = 0
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        X = rng.standard_normal((40, 4)) @ rng.standard_normal((4, 4))
-        y = X @ rng.standard_normal(4) + rng.standard_normal(40)
-        Xc, yc = X - X.mean(0), y - y.mean()
-        costs = rng.uniform(1, 3, 4)
-        known = {}
-
-        def explained(S, Xc=Xc, yc=yc, known=known):
-            if S not in known:
-                left = yc - Xc[:, sorted(S)] @ np.linalg.lstsq(Xc[:, sorted(S)], yc, rcond=None)[0] if S else yc
-                known[S] = 1 - left @ left / (yc @ yc)
-            return known[S]
-
-        best = max(
-            timeliness(
-                BudgetCurve([0, *np.cumsum(costs[list(p)])], [explained(frozenset(p[:k])) for k in range(5)]),
-                interpolation="linear",
-            )
-            for p in permutations(range(4))
-        )
-        model = AnytimeRegressor(costs=costs, alpha=0.0).fit(X, y)
-        assert timeliness(model, interpolation="linear") <= best + 1e-9
-        beaten += best > timeliness(oracle_curve(model), interpolation="linear") + 1e-6
-    assert beaten > 0
 
 
 def test_test_rows_are_not_copied_before_a_fold_is_fitted():

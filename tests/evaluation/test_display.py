@@ -13,9 +13,7 @@ from budgetline import (
     BudgetCurveDisplay,
     budget_curve,
     cross_val_budget_curve,
-    stopping_cost,
 )
-from budgetline.evaluation import oracle_curve
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +28,7 @@ def fitted():
     X = rng.standard_normal((120, 5))
     y = X @ [3, 2, 1, 0.5, 0] + rng.standard_normal(120)
     costs = [4.0, 1.0, 2.0, 0.5, 3.0]
-    models = {rule: AnytimeRegressor(costs=costs, rule=rule).fit(X[:60], y[:60]) for rule in ("fr", "static")}
+    models = {rule: AnytimeRegressor(costs=costs, rule=rule).fit(X[:60], y[:60]) for rule in ("forward", "static")}
     return models, X[60:], y[60:]
 
 
@@ -40,8 +38,8 @@ def labels_of(ax):
 
 def test_a_line_is_the_curve(fitted):
     models, X, y = fitted
-    display = BudgetCurveDisplay.from_estimator(models["fr"], X, y, metric="mse")
-    curve = budget_curve(models["fr"], X, y, metric="mse")
+    display = BudgetCurveDisplay.from_estimator(models["forward"], X, y, metric="mse")
+    curve = budget_curve(models["forward"], X, y, metric="mse")
     (line,) = display.lines_
     np.testing.assert_array_equal(line.get_xdata()[: len(curve)], curve.costs)
     np.testing.assert_array_equal(line.get_ydata()[: len(curve)], curve.values)
@@ -50,20 +48,18 @@ def test_a_line_is_the_curve(fitted):
     assert labels_of(display.ax_) == ["AnytimeRegressor"]
     assert display.figure_ is display.ax_.figure
     assert display.bands_ == []
-    assert display.plot(interpolation="linear").lines_[0].get_drawstyle() == "default"
-    with pytest.raises(ValueError, match="'step' or 'linear'"):
-        display.plot(interpolation="smooth")
+    assert display.plot(drawstyle="default").lines_[0].get_drawstyle() == "default"
 
 
 def test_several_models_on_one_axis(fitted):
     models, X, y = fitted
     together = BudgetCurveDisplay.from_estimator(models, X, y)
-    assert labels_of(together.ax_) == ["fr", "static"]
-    first = BudgetCurveDisplay.from_estimator(models["fr"], X, y, name="fr")
+    assert labels_of(together.ax_) == ["forward", "static"]
+    first = BudgetCurveDisplay.from_estimator(models["forward"], X, y, name="forward")
     second = BudgetCurveDisplay.from_estimator(models["static"], X, y, name="static", ax=first.ax_, color="red")
     assert second.ax_ is first.ax_
     assert second.lines_[0].get_color() == "red"
-    assert labels_of(first.ax_) == ["fr", "static"]
+    assert labels_of(first.ax_) == ["forward", "static"]
     for one, other in zip(together.ax_.get_lines(), first.ax_.get_lines(), strict=True):
         np.testing.assert_array_equal(one.get_ydata(), other.get_ydata())
 
@@ -83,11 +79,10 @@ def test_a_shorter_curve_keeps_its_last_value():
     assert short.get_ydata().tolist() == [0, 0.5, 0.5]
 
 
-@pytest.mark.parametrize("interpolation", ["step", "linear"])
-def test_bands_are_one_standard_error(fitted, interpolation):
+def test_bands_are_one_standard_error(fitted):
     _, X, y = fitted
-    curve = cross_val_budget_curve(AnytimeRegressor(costs=[4, 1, 2, 0.5, 3]), X, y, cv=3, interpolation=interpolation)
-    display = BudgetCurveDisplay({"cv": curve}).plot(interpolation=interpolation)
+    curve = cross_val_budget_curve(AnytimeRegressor(costs=[4, 1, 2, 0.5, 3]), X, y, cv=3)
+    display = BudgetCurveDisplay({"cv": curve}).plot()
     (band,) = display.bands_
     corners = band.get_paths()[0].vertices
     for k in range(len(curve)):
@@ -95,30 +90,6 @@ def test_bands_are_one_standard_error(fitted, interpolation):
         for edge in (curve.values[k] - curve.errors[k], curve.values[k] + curve.errors[k]):
             assert np.isclose(at, edge).any()
     assert np.allclose(band.get_facecolor()[0][:3], plt.matplotlib.colors.to_rgb(display.lines_[0].get_color()))
-
-
-def test_stops_are_vertical_lines(fitted):
-    models, X, y = fitted
-    stop = stopping_cost(models["fr"], 0.95)
-    ax = BudgetCurveDisplay.from_estimator(models["fr"], X, y, stop=stop).ax_
-    assert ax.get_lines()[1].get_xdata() == [stop, stop]
-    assert labels_of(ax)[1] == f"stop at {stop:g}"
-    several = BudgetCurveDisplay.from_estimator(models["fr"], X, y, stop={"α = 0.95": stop, "all": 10}).ax_
-    assert labels_of(several)[1:] == ["α = 0.95", "all"]
-    assert [line.get_xdata()[0] for line in several.get_lines()[1:]] == [stop, 10]
-
-
-def test_a_logarithmic_axis_includes_zero(fitted):
-    models, X, y = fitted
-    ax = BudgetCurveDisplay.from_estimator(models, X, y, log_cost=True).ax_
-    assert ax.get_xscale() == "symlog"
-    assert ax.get_xlim()[0] == 0
-    smallest = min(model.sequence_.cumulative_costs[0] for model in models.values())
-    assert ax.xaxis.get_transform().linthresh == smallest
-    ax.figure.canvas.draw()
-    free = BudgetCurveDisplay(BudgetCurve([0, 0], [0, 1])).plot(log_cost=True)
-    free.figure_.canvas.draw()
-    assert free.ax_.get_xlim()[0] == 0
 
 
 def test_labels():
@@ -131,34 +102,11 @@ def test_labels():
         assert BudgetCurveDisplay(BudgetCurve([0], [0], metric)).plot().ax_.get_ylabel() == label
 
 
-def test_an_oracle_says_that_it_is_a_heuristic():
-    curve = BudgetCurve([0, 2, 3], [0, 0.2, 1])
-    named = BudgetCurveDisplay({"ours": curve, "its oracle": oracle_curve(curve)}).plot()
-    assert labels_of(named.ax_) == ["ours", "its oracle (heuristic)"]
-    assert labels_of(BudgetCurveDisplay(oracle_curve(curve)).plot().ax_) == ["oracle (heuristic)"]
-    mean = BudgetCurve.mean([oracle_curve(curve)] * 2)
-    assert labels_of(BudgetCurveDisplay({"mean": mean}).plot().ax_) == ["mean (heuristic)"]
-
-
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="no curves"):
         BudgetCurveDisplay({})
     with pytest.raises(ValueError, match="do not share an axis: mse, r2"):
         BudgetCurveDisplay({"a": BudgetCurve([0], [0], "r2"), "b": BudgetCurve([0], [0], "mse")})
-
-
-def test_from_predictions_equals_from_estimator(fitted):
-    models, X, y = fitted
-    model = models["fr"]
-    costs = [0, *model.sequence_.cumulative_costs]
-    predictions = [model.predict(X, stage=j) for j in range(len(costs))]
-    for metric in ("explained", "F", "mse", "r2"):
-        one = BudgetCurveDisplay.from_estimator(model, X, y, metric=metric)
-        other = BudgetCurveDisplay.from_predictions(y, predictions, costs, metric=metric, name="given")
-        np.testing.assert_allclose(one.lines_[0].get_xydata(), other.lines_[0].get_xydata(), rtol=1e-9, atol=1e-12)
-        assert one.ax_.get_ylabel() == other.ax_.get_ylabel()
-        assert labels_of(other.ax_) == ["given"]
-        plt.close("all")
 
 
 def test_a_classifier(fitted):
@@ -187,9 +135,9 @@ def test_a_name_is_for_one_estimator():
 
 def test_a_bound_is_drawn_as_steps_with_the_region_above(fitted):
     models, _, _ = fitted
-    certificate = models["fr"].certificate(time_limit=60)
+    certificate = models["forward"].certificate(time_limit=60)
     bound = certificate.curve()
-    training = BudgetCurve.of(models["fr"])
+    training = BudgetCurve.of(models["forward"])
     display = BudgetCurveDisplay(training).plot(bound=bound)
     np.testing.assert_array_equal(display.bound_.get_xdata()[:-1], bound.costs)
     np.testing.assert_array_equal(display.bound_.get_ydata()[:-1], bound.values)
@@ -228,7 +176,7 @@ def test_the_label_says_which_data_a_bound_is_about(names, label):
 def test_a_bound_beyond_the_curves(fitted):
     models, X, y = fitted
     bound = BudgetCurve([0, 5, 20], [0.2, 0.5, 0.9])
-    display = BudgetCurveDisplay.from_estimator(models["fr"], X, y, bound=bound, log_cost=True)
+    display = BudgetCurveDisplay.from_estimator(models["forward"], X, y, bound=bound)
     assert display.lines_[0].get_xdata()[-1] == 20
     assert display.bound_.get_xdata()[-1] == 20
     display.figure_.canvas.draw()
@@ -239,12 +187,12 @@ def test_a_bound_beyond_the_curves(fitted):
 
 def test_bounds_on_other_metrics_are_refused(fitted):
     models, X, y = fitted
-    bound = models["fr"].certificate(time_limit=0).curve()
-    for metric in ("mse", "r2", "F"):
+    bound = models["forward"].certificate(time_limit=0).curve()
+    for metric in ("mse", "r2", "gain"):
         with pytest.raises(ValueError, match=f"a bound is about metric 'explained', not about '{metric}'"):
-            BudgetCurveDisplay.from_estimator(models["fr"], X, y, metric=metric, bound=bound)
+            BudgetCurveDisplay.from_estimator(models["forward"], X, y, metric=metric, bound=bound)
     with pytest.raises(ValueError, match="not about 'r2'"):
         BudgetCurveDisplay(BudgetCurve([0], [0])).plot(bound=BudgetCurve([0], [0], "r2"))
     with pytest.raises(TypeError, match=r"bound must be a BudgetCurve, .* not Certificate"):
-        BudgetCurveDisplay(BudgetCurve([0], [0])).plot(bound=models["fr"].certificate(time_limit=0))
+        BudgetCurveDisplay(BudgetCurve([0], [0])).plot(bound=models["forward"].certificate(time_limit=0))
     assert not plt.get_fignums()  # nothing is drawn before it is checked

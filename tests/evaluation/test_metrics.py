@@ -27,9 +27,9 @@ from budgetline import (
     budget_curve,
     compare,
     cross_val_budget_curve,
-    open_source,
+    open_data,
 )
-from budgetline.evaluation import NDCG, curve_of_predictions, ndcg_score, with_positive
+from budgetline.evaluation import ndcg_score
 from budgetline.evaluation.metrics import LABELS, METRICS, label_of
 from budgetline.model import stages
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.quick_cases(10)
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5]}
 COSTS = {"a": 1.0, "b": 0.0, "c": 2.0, "d": 3.0}
 NAMES = ["u", "v", "w", "x", "y", "z"]
-REGRESSION = ["explained", "F", "mse", "r2"]
+REGRESSION = ["explained", "gain", "mse", "r2"]
 
 
 def data(seed=0, n=160, P=None):
@@ -74,7 +74,7 @@ def regression_truth(model, X, Y, weight):
     P = 1 if Y.ndim == 1 else Y.shape[1]
     return {
         "explained": 1 - errors / errors[0],
-        "F": P * (errors[0] - errors) / 2,
+        "gain": P * (errors[0] - errors) / 2,
         "mse": errors,
         "r2": loop(model, X, lambda p: sk.r2_score(Y, p, sample_weight=weight)),
     }
@@ -90,7 +90,7 @@ def test_regression(P, weighted):
         np.testing.assert_allclose(curve.values, truth, rtol=1e-10, atol=1e-12)
         assert curve.metric == metric
         assert curve.greater_is_better == (metric != "mse")
-        moments = budget_curve(model, Moments.of(X, Y, weight), metric=metric)
+        moments = budget_curve(model, Moments.from_data(X, Y, weight), metric=metric)
         np.testing.assert_allclose(moments.values, truth, rtol=1e-9, atol=1e-11)
         assert moments.costs.tolist() == curve.costs.tolist()
 
@@ -106,12 +106,12 @@ def test_poisson(weighted):
     errors = loop(model, X, lambda p: sk.mean_squared_error(y, p, sample_weight=weight))
     found = {m: budget_curve(model, X, y, metric=m, sample_weight=weight).values for m in REGRESSION}
     np.testing.assert_allclose(found["explained"], 1 - deviances / deviances[0], rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found["F"], (deviances[0] - deviances) / 2, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found["gain"], (deviances[0] - deviances) / 2, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found["mse"], errors, rtol=1e-10)
     truth = loop(model, X, lambda p: sk.r2_score(y, p, sample_weight=weight))
     np.testing.assert_allclose(found["r2"], truth, rtol=1e-9, atol=1e-12)
     with pytest.raises(ValueError, match="squared error only"):
-        budget_curve(model, Moments.of(X, y))
+        budget_curve(model, Moments.from_data(X, y))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -126,7 +126,7 @@ def test_classification(n_classes, weighted):
         areas = loop(model, X, lambda p: sk.roc_auc_score(y, p, multi_class="ovr", **w), "predict_proba")
     truth = {
         "explained": 1 - losses / losses[0],
-        "F": losses[0] - losses,
+        "gain": losses[0] - losses,
         "log_loss": losses,
         "accuracy": loop(model, X, lambda p: sk.accuracy_score(y, p, **w)),
         "roc_auc": areas,
@@ -201,7 +201,7 @@ def test_large_means_do_not_cancel(level):
         near = budget_curve(model, X, y, metric=metric).values
         atol = 4e-16 * abs(level) * 100
         np.testing.assert_allclose(budget_curve(far, X, y + level, metric=metric).values, near, rtol=0, atol=atol)
-        moments = budget_curve(far, Moments.of(X, y + level), metric=metric).values
+        moments = budget_curve(far, Moments.from_data(X, y + level), metric=metric).values
         np.testing.assert_allclose(moments, near, rtol=0, atol=atol)
 
 
@@ -294,10 +294,10 @@ def test_metrics_about_one_class(name, labels, place):
         for stage in range(1, 5)
     ]
     for given in (label, str(label)):  # as on the command line
-        curve = budget_curve(model, X, y, metric=with_positive(name, given), sample_weight=weight)
+        curve = budget_curve(model, X, y, metric=name, pos_label=given, sample_weight=weight)
         np.testing.assert_allclose(curve.values[1:], expected, rtol=1e-12)
         assert curve.metric == name
-    by_source = budget_curve(model, open_source((X, y, weight), chunk_rows=50), metric=with_positive(name, label))
+    by_source = budget_curve(model, open_data((X, y, weight), chunk_rows=50), metric=name, pos_label=label)
     np.testing.assert_allclose(by_source.values[1:], expected, rtol=1e-12)
 
 
@@ -305,15 +305,15 @@ def test_what_is_not_about_one_class():
     X, Y, _ = data()
     y = np.where(Y > 7, "yes", "no")
     model = AnytimeClassifier(GROUPS, COSTS).fit(X, y)
-    with pytest.raises(ValueError, match=r"pos_label=1 is not a valid label.*with_positive\(metric, label\)"):
+    with pytest.raises(ValueError, match=r"pos_label=1 is not a valid label.*pos_label="):
         budget_curve(model, X, y, metric="f1")
     with pytest.raises(ValueError, match="must be one of two: 'maybe' is not, the classes are 'no', 'yes'"):
-        budget_curve(model, X, y, metric=with_positive("f1", "maybe"))
+        budget_curve(model, X, y, metric="f1", pos_label="maybe")
     with pytest.raises(ValueError, match="'a' is not, this is a regression"):
-        budget_curve(AnytimeRegressor(GROUPS).fit(X, Y), X, Y, metric=with_positive("f1", "a"))
+        budget_curve(AnytimeRegressor(GROUPS).fit(X, Y), X, Y, metric="f1", pos_label="a")
     for metric in ("accuracy", "roc_auc", "ndcg@5"):
-        with pytest.raises(ValueError, match=f"'{metric}' is about all classes: it has no positive class"):
-            with_positive(metric, "yes")
+        with pytest.raises(ValueError, match=f"'{metric}' is about all classes: it takes no pos_label"):
+            budget_curve(model, X, y, metric=metric, pos_label="yes")
 
 
 def test_callables_of_an_estimator():
@@ -359,7 +359,7 @@ def test_scorers_see_an_estimator():
         classifies = isinstance(model, AnytimeClassifier)
         assert set(seen) == {(classifies, not classifies, classifies)}
         seen.clear()
-        budget_curve(model, open_source((X, y), chunk_rows=30), metric=scorer)
+        budget_curve(model, open_data((X, y), chunk_rows=30), metric=scorer)
         assert set(seen) == {(classifies, not classifies, classifies)}
 
 
@@ -418,10 +418,10 @@ def test_moments_judge_searches_but_not_pipelines():
     X, y, _ = data()
     search = GridSearchCV(AnytimeRegressor(GROUPS, COSTS), {"alpha": [0.1]}).fit(X, y)
     np.testing.assert_allclose(
-        budget_curve(search, Moments.of(X, y)).values, budget_curve(search, X, y).values, rtol=1e-9, atol=1e-12
+        budget_curve(search, Moments.from_data(X, y)).values, budget_curve(search, X, y).values, rtol=1e-9, atol=1e-12
     )
     with pytest.raises(TypeError, match="not Pipeline"):
-        budget_curve(make_pipeline(StandardScaler(), AnytimeRegressor()).fit(X, y), Moments.of(X, y))
+        budget_curve(make_pipeline(StandardScaler(), AnytimeRegressor()).fit(X, y), Moments.from_data(X, y))
 
 
 def test_a_cross_validated_model_has_a_curve():
@@ -456,7 +456,7 @@ def test_what_metrics_refuse():
         (ValueError, "1 of the classes", lambda: budget_curve(classifier, Xc[:3], ["yes"] * 3, metric="roc_auc")),
         (ValueError, "2 of the classes", lambda: budget_curve(three, X3[:2], ["yes", "no"], metric="roc_auc")),
         (ValueError, "needs qid", lambda: budget_curve(regressor, X, y, metric="ndcg@5")),
-        (ValueError, "no sample_w", lambda: budget_curve(regressor, X, y, metric=NDCG(), qid=qid, sample_weight=1)),
+        (ValueError, "no sample_w", lambda: budget_curve(regressor, X, y, metric="ndcg", qid=qid, sample_weight=1)),
         (ValueError, "ranks by one score", lambda: budget_curve(three, X3, y3, metric="ndcg", qid=np.zeros(len(y3)))),
         (ValueError, "inconsistent", lambda: budget_curve(regressor, X, y, metric="ndcg@5", qid=qid[1:])),
         (ValueError, "inconsistent", lambda: budget_curve(regressor, X, y[1:])),
@@ -468,11 +468,11 @@ def test_what_metrics_refuse():
         (ValueError, "y has 2 columns", lambda: budget_curve(regressor, X, Y)),
         (NotFittedError, "not fitted yet", lambda: budget_curve(AnytimeRegressor(), X, y)),
         (TypeError, "no stages", lambda: budget_curve(LinearRegression().fit(X, y), X, y)),
-        (ValueError, "moments do not determine", lambda: budget_curve(regressor, Moments.of(X, y), metric="accuracy")),
-        (ValueError, "pass none", lambda: budget_curve(regressor, Moments.of(X, y), y)),
-        (ValueError, "there are 3 features", lambda: budget_curve(regressor, Moments.of(X[:, :3], y))),
-        (ValueError, "of 2 targets", lambda: budget_curve(regressor, Moments.of(X, Y))),
-        (ValueError, "squared error only", lambda: budget_curve(classifier, Moments.of(X, y))),
+        (ValueError, "do not determine", lambda: budget_curve(regressor, Moments.from_data(X, y), metric="accuracy")),
+        (ValueError, "pass none", lambda: budget_curve(regressor, Moments.from_data(X, y), y)),
+        (ValueError, "there are 3 features", lambda: budget_curve(regressor, Moments.from_data(X[:, :3], y))),
+        (ValueError, "of 2 targets", lambda: budget_curve(regressor, Moments.from_data(X, Y))),
+        (ValueError, "squared error only", lambda: budget_curve(classifier, Moments.from_data(X, y))),
     ]:  # fmt: skip
         with pytest.raises(error, match=message):
             call()
@@ -483,8 +483,8 @@ def test_moments_of_other_columns_are_refused():
     frame = pd.DataFrame(X, columns=NAMES)
     model = AnytimeRegressor().fit(frame, y)
     with pytest.raises(ValueError, match="'other' instead of 'u'"):
-        budget_curve(model, Moments.of(frame.rename(columns={"u": "other"}), y))
-    assert budget_curve(model, Moments.of(frame, y)).values[-1] > 0
+        budget_curve(model, Moments.from_data(frame.rename(columns={"u": "other"}), y))
+    assert budget_curve(model, Moments.from_data(frame, y)).values[-1] > 0
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6 + 0.1, -1 / 3])
@@ -496,7 +496,7 @@ def test_r2_of_a_constant_is_refused(value):
             with pytest.raises(ValueError, match="y is constant"):
                 budget_curve(model, X[:n], np.full(n, value), metric="r2", sample_weight=w)
             with pytest.raises(ValueError, match="y is constant"):
-                budget_curve(model, Moments.of(X[:n], np.full(n, value), w), metric="r2")
+                budget_curve(model, Moments.from_data(X[:n], np.full(n, value), w), metric="r2")
 
 
 def test_nothing_to_explain():
@@ -513,11 +513,11 @@ def test_errors_that_moments_do_not_determine_are_not_believed():
     X, y = np.c_[z, z[:, 0] + 3e-8 * d], z.sum(axis=1) + d + 0.1 * rng.normal(size=2000)
     model = AnytimeRegressor(alpha=0).fit(X, y)
     with pytest.warns(LinAlgWarning, match="evaluate the model on the data"):
-        budget_curve(model, Moments.of(X, y), metric="mse")
+        budget_curve(model, Moments.from_data(X, y), metric="mse")
     truth = cross_val_budget_curve(AnytimeRegressor(alpha=0), X, y, metric="mse").values[-1]
-    assert compare({"fr": AnytimeRegressor(alpha=0)}, X, y, metric="mse").curves["fr"].values[-1] == pytest.approx(
-        truth
-    )
+    assert compare({"forward": AnytimeRegressor(alpha=0)}, X, y, metric="mse").curves["forward"].values[
+        -1
+    ] == pytest.approx(truth)
 
 
 def test_rows_that_are_equal_tie_whatever_blas_does():
@@ -546,51 +546,3 @@ def test_an_unknown_label_is_an_error_of_prediction():
     assert budget_curve(model, X, ["a", "rare"], metric="accuracy").values.tolist() == [0.5, 0.5]
     with pytest.raises(ValueError, match="'rare' in y is not a class"):
         budget_curve(model, X, ["a", "rare"], metric="log_loss")
-
-
-# ---- predictions alone
-
-
-def test_curves_of_predictions():
-    model, X, Y, weight = fitted(2)
-    costs = [0, *model.sequence_.cumulative_costs]
-    predictions = [model.predict(X, stage=j) for j in range(len(costs))]
-    for metric in (*REGRESSION, sk.mean_absolute_error):
-        truth = budget_curve(model, X, Y, metric=metric, sample_weight=weight)
-        found = curve_of_predictions(Y, predictions, costs, metric=metric, sample_weight=weight)
-        np.testing.assert_allclose(found.values, truth.values, rtol=1e-9, atol=1e-12)
-        assert (found.metric, found.greater_is_better) == (truth.metric, truth.greater_is_better)
-    again = curve_of_predictions(Y, (p for p in predictions), costs, metric="mse")
-    assert len(again) == len(costs)
-    classifier, X, y, _ = labelled(2)
-    costs = [0, *classifier.sequence_.cumulative_costs]
-    methods = {"accuracy": "predict", "roc_auc": "decision_function", "log_loss": "predict_proba"}
-    for metric, method in methods.items():
-        responses = [getattr(classifier, method)(X, stage=j) for j in range(len(costs))]
-        found = curve_of_predictions(y, responses, costs, metric=metric).values
-        np.testing.assert_allclose(found, budget_curve(classifier, X, y, metric=metric).values, rtol=1e-9)
-
-
-def test_rankings_from_predictions():
-    model, X, y, _ = fitted()
-    relevance, qid = np.digitize(y, [6, 8]), np.arange(len(y)) % 7
-    costs = [0, *model.sequence_.cumulative_costs]
-    predictions = [model.predict(X, stage=j) for j in range(len(costs))]
-    for metric in ("ndcg", "ndcg@3", NDCG(4, empty=0.0)):
-        found = curve_of_predictions(relevance, predictions, costs, metric=metric, qid=qid)
-        truth = budget_curve(model, X, relevance, metric=metric, qid=qid)
-        np.testing.assert_allclose(found.values, truth.values, rtol=1e-12)
-        assert found.metric == truth.metric
-    with pytest.raises(ValueError, match="needs qid"):
-        curve_of_predictions(relevance, predictions, costs, metric="ndcg@3")
-    with pytest.raises(ValueError, match="no sample_weight"):
-        curve_of_predictions(relevance, predictions, costs, metric="ndcg@3", qid=qid, sample_weight=np.ones(len(y)))
-
-
-def test_what_predictions_refuse():
-    with pytest.raises(ValueError, match="2 predictions do not belong to 3 costs"):
-        curve_of_predictions([0, 1], [[0, 1], [0, 1]], [0, 1, 2])
-    with pytest.raises(ValueError, match="unknown metric 'neg_max_error'"):
-        curve_of_predictions([0, 1], [[0, 1]], [0], metric="neg_max_error")
-    with pytest.raises(ValueError, match="starts at cost 0"):
-        curve_of_predictions([0, 1], [[0, 1]], [1])

@@ -11,35 +11,35 @@ from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score as sklearn_ndcg
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve
-from budgetline.evaluation import NDCG, ndcg_score
+from budgetline.evaluation import ndcg_score
 
 documents = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=14)
 
 
-def by_query(relevance, scores, qid, k, empty):
+def by_query(relevance, scores, qid, k):
     """Return the mean over queries of scikit-learn's value."""
     relevance, scores, qid = map(np.asarray, (relevance, scores, qid))
     values = []
     for q in np.unique(qid):
         gains = 2.0 ** relevance[qid == q] - 1
         if not gains.any():
-            values += [] if empty == "skip" else [empty]
-        elif gains.size == 1:  # scikit-learn refuses a single document
+            continue
+        if gains.size == 1:  # scikit-learn refuses a single document
             values.append(1.0)
         else:
             values.append(sklearn_ndcg([gains], [scores[qid == q]], k=k))
     return np.mean(values) if values else None
 
 
-@given(documents, st.sampled_from([1, 2, 3, 5, 50, None]), st.sampled_from(["skip", 0.0, 1.0, 0.5]))
-def test_the_mean_over_queries_equals_scikit_learn(rows, k, empty):
+@given(documents, st.sampled_from([1, 2, 3, 5, 50, None]))
+def test_the_mean_over_queries_equals_scikit_learn(rows, k):
     relevance, scores, qid = zip(*rows, strict=True)
-    truth = by_query(relevance, scores, qid, k, empty)
+    truth = by_query(relevance, scores, qid, k)
     if truth is None:
         with pytest.raises(ValueError, match="no query has a relevant document"):
-            ndcg_score(relevance, scores, qid, k=k, empty=empty)
+            ndcg_score(relevance, scores, qid, k=k)
     else:
-        assert ndcg_score(relevance, scores, qid, k=k, empty=empty) == pytest.approx(truth, abs=1e-12)
+        assert ndcg_score(relevance, scores, qid, k=k) == pytest.approx(truth, abs=1e-12)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=6), st.integers(1, 7))
@@ -70,10 +70,7 @@ def test_queries_without_a_relevant_document():
     relevance, scores, qid = [1, 0, 0, 0], [1, 2, 3, 4], ["a", "a", "b", "b"]
     value = 1 / np.log2(3)
     assert ndcg_score(relevance, scores, qid) == pytest.approx(value)
-    assert ndcg_score(relevance, scores, qid, empty=0) == pytest.approx(value / 2)
-    assert ndcg_score(relevance, scores, qid, empty=np.int64(1)) == pytest.approx((value + 1) / 2)
-    assert ndcg_score([0, 0], [1, 2], [1, 1], empty=1.0) == 1
-    with pytest.raises(ValueError, match="set empty=0 or empty=1"):
+    with pytest.raises(ValueError, match="no query has a relevant document"):
         ndcg_score([0, 0], [1, 2], [1, 1])
 
 
@@ -82,7 +79,7 @@ def test_single_documents_long_ranks_and_any_kind_of_query():
     assert ndcg_score([2, 1], [0, 0], [1, 2], k=100) == 1
     rng = np.random.default_rng(0)
     relevance, scores, qid = rng.integers(0, 5, 300), rng.integers(0, 9, 300) / 7, rng.integers(0, 20, 300)
-    truth = by_query(relevance, scores, qid, 5, "skip")
+    truth = by_query(relevance, scores, qid, 5)
     order = np.argsort(qid, kind="stable")
     kinds = [
         (relevance, scores, qid),
@@ -111,7 +108,6 @@ def test_single_documents_long_ranks_and_any_kind_of_query():
         (([1, 0], [np.inf, 0], [1, 1]), {}, "scores hold NaN or infinity"),
         (([1, 0], ["a", "b"], [1, 1]), {}, "scores must be numbers"),
         *((([1, 0], [1, 0], [1, 1]), {"k": k}, "k must be an integer ≥ 1") for k in (0, -1, 2.5, True, "five", np.nan)),
-        *((([1, 0], [1, 0], [1, 1]), {"empty": e}, "empty must be") for e in ("zero", None, np.nan, np.inf)),
     ],
 )  # fmt: skip
 def test_errors(arguments, options, message):
@@ -131,12 +127,12 @@ def test_stages_of_models(k):
         (relevance > 1, AnytimeClassifier(alpha=0.1).fit(X, relevance > 1)),
     ):
         method = model.decision_function if hasattr(model, "classes_") else model.predict
-        truth = [by_query(y.astype(int), method(X, stage=j), qid, k, "skip") for j in range(5)]
+        truth = [by_query(y.astype(int), method(X, stage=j), qid, k) for j in range(5)]
         curve = budget_curve(model, X, y, metric=name, qid=qid)
         np.testing.assert_allclose(curve.values, truth, rtol=1e-9)
-        assert curve.metric == name == NDCG(k).name
+        assert curve.metric == name
         assert curve.greater_is_better
-        np.testing.assert_allclose(budget_curve(model, X, y, metric=NDCG(k), qid=list(qid)).values, truth, rtol=1e-9)
+        np.testing.assert_allclose(budget_curve(model, X, y, metric=name, qid=list(qid)).values, truth, rtol=1e-9)
 
 
 def test_rows_that_are_equal_so_far_tie():
@@ -145,13 +141,5 @@ def test_rows_that_are_equal_so_far_tie():
     y = X @ [1, 0.5, 0, 0.2] + rng.standard_normal(200)
     relevance, qid = np.clip(y.astype(int), 0, 4), rng.integers(0, 5, 200)
     model = AnytimeRegressor().fit(X, relevance)
-    truth = [by_query(relevance, model.predict(X, stage=j), qid, None, "skip") for j in range(5)]
+    truth = [by_query(relevance, model.predict(X, stage=j), qid, None) for j in range(5)]
     np.testing.assert_allclose(budget_curve(model, X, relevance, metric="ndcg", qid=qid).values, truth, rtol=1e-9)
-
-
-def test_the_policy_for_empty_queries_reaches_the_metric():
-    X = np.arange(6.0)[:, None]
-    relevance, qid = np.array([0, 1, 2, 0, 0, 0]), [1, 1, 1, 2, 2, 2]
-    model = AnytimeRegressor().fit(X, [0, 1, 2, 3, 4, 5])
-    values = {e: budget_curve(model, X, relevance, metric=NDCG(empty=e), qid=qid).values[1] for e in ("skip", 0.0, 1.0)}
-    assert values == pytest.approx({"skip": 1.0, 0.0: 0.5, 1.0: 1.0})

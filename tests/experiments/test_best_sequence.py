@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the moments are ill conditioned"
 
 
 def moments_of(problem):
-    return Moments.of(problem.X, problem.Y, problem.w)
+    return Moments.from_data(problem.X, problem.Y, problem.w)
 
 
 def best_order(problem, **settings):
@@ -119,7 +119,7 @@ def test_errors():
 
 def test_beyond_18_groups_it_says_what_to_do_instead():
     with pytest.raises(ValueError, match=r"2\^19 sets of 19 groups.*at most 18 groups.*AnytimeRegressor.*certify"):
-        best_sequence(Moments.of(np.eye(20)[:, :19], np.arange(20.0)))
+        best_sequence(Moments.from_data(np.eye(20)[:, :19], np.arange(20.0)))
 
 
 def test_other_losses_are_refused():

@@ -6,12 +6,11 @@ import exact_search
 import numpy as np
 import pytest
 import reference
-from exact_search import best_sequence, best_values, subset_values
+from exact_search import Demand, best_sequence, best_values, subset_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from budgetline import AnytimeRegressor, FeatureGroups, FixedOrder, Moments
-from budgetline.budgets import Demand
 from budgetline.datasets import load_heart
 from budgetline.groups.prices import Prices
 from budgetline.leastsquares.gram import Gram
@@ -22,12 +21,12 @@ INTERPOLATIONS = ("step", "linear")
 
 def best_order(values, costs, stop=None, interpolation="step"):
     demand = Demand.of(float(np.sum(costs)), stop, None, None, interpolation)
-    return exact_search.best_order(np.asarray(values, dtype=float), Prices.of(costs), demand)
+    return exact_search.best_order(np.asarray(values, dtype=float), Prices(np.asarray(costs, dtype=float)), demand)
 
 
 def additive(gains):
     """The table of a sum of gains."""
-    return exact_search.subset_costs(Prices.of(gains))
+    return exact_search.subset_costs(Prices(np.asarray(gains, dtype=float)))
 
 
 def mean_over_budgets(costs, values, stop, interpolation):
@@ -44,7 +43,7 @@ def problem(rng, groups, P=1, n=60):
 
 
 def values_of(X, Y, groups, alpha, weight=None):
-    gram = Gram.of(Moments.of(X, Y, weight), np.concatenate(groups), alpha)
+    gram = Gram.of(Moments.from_data(X, Y, weight), np.concatenate(groups), alpha)
     return subset_values(gram, np.array([len(g) for g in groups]))
 
 
@@ -259,7 +258,7 @@ def test_gains_times_shares_add_up_to_the_area():
 # -- from moments --------------------------------------------------------------------------------------------
 
 RIVALS = [
-    {"rule": "fr"},
+    {"rule": "forward"},
     {"rule": "omp"},
     {"rule": "static"},
     {"cost_sensitive": False},
@@ -285,17 +284,17 @@ def test_greedy_never_beats_it(interpolation, share, seed):
     X, Y = problem(rng, groups)
     costs = np.exp(rng.uniform(0, 4, size=6))
     stop = share * costs.sum()
-    best = best_sequence(Moments.of(X, Y), groups, costs, stop=stop, interpolation=interpolation)
+    best = best_sequence(Moments.from_data(X, Y), groups, costs, stop=stop, interpolation=interpolation)
     for rival in RIVALS:
         sequence = AnytimeRegressor(groups, costs, **rival).fit(X, Y).sequence_
         assert curve_area(sequence, stop, interpolation) <= curve_area(best, stop, interpolation) * (1 + 1e-9)
-        most = best_values(Moments.of(X, Y), groups, costs, budgets=sequence.cumulative_costs)
+        most = best_values(Moments.from_data(X, Y), groups, costs, budgets=sequence.cumulative_costs)
         assert np.all(np.cumsum(sequence.gains) <= most * (1 + 1e-9))
 
 
 def test_the_sequence_is_an_ordinary_one():
     heart = load_heart()
-    moments = Moments.of(heart.data, heart.target)
+    moments = Moments.from_data(heart.data, heart.target)
     best = best_sequence(moments, heart.feature_groups)
     model = AnytimeRegressor(heart.feature_groups, schedule=FixedOrder(best.groups)).fit(heart.data, heart.target)
     assert model.sequence_.groups == best.groups
@@ -314,7 +313,7 @@ def test_doubling_is_not_the_best():
     y = X[:, 3] + 0.05 * X[:, 0]
     groups, costs = FeatureGroups.singletons(4), [1.0, 1.0, 1.0, 50.0]
     doubling = AnytimeRegressor(groups, costs, schedule=Doubling()).fit(X, y).sequence_
-    best = best_sequence(Moments.of(X, y), groups, costs)
+    best = best_sequence(Moments.from_data(X, y), groups, costs)
     assert curve_area(best, 53.0, "step") > curve_area(doubling, 53.0, "step")
 
 
@@ -325,11 +324,11 @@ def test_columns_in_no_group_and_names():
     X = pd.DataFrame(rng.normal(size=(50, 4)), columns=list("abcd"))
     y = X.to_numpy() @ [1.0, 2.0, 3.0, 4.0]
     groups = FeatureGroups({"late": ["d"], "early": ["b", "a"]}, costs={"late": 5, "early": 1}, remainder="drop")
-    best = best_sequence(Moments.of(X, y), groups, alpha=0)
+    best = best_sequence(Moments.from_data(X, y), groups, alpha=0)
     truth = reference.sequence(X.to_numpy(), y, [[3], [1, 0]], [5, 1], alpha=0)
     assert best.groups == ("early", "late")
     np.testing.assert_allclose(best.gains, truth["gains"], rtol=1e-9)
-    swapped = best_values(Moments.of(X, y), groups, {"late": 1, "early": 5}, budgets=[0.9, 1, 5.9, 6], alpha=0)
+    swapped = best_values(Moments.from_data(X, y), groups, {"late": 1, "early": 5}, budgets=[0.9, 1, 5.9, 6], alpha=0)
     late = reference.sequence(X.to_numpy(), y, [[3], [1, 0]], [1, 5], alpha=0)["gains"]
     # of y, d explains more than a and b together
     np.testing.assert_allclose(swapped, [0, late[0], late[0], sum(late)], rtol=1e-9)
@@ -344,13 +343,13 @@ def test_best_values_are_those_of_all_sets(alpha):
     truth = refitted(X, Y, groups, alpha)
     spent = np.array([sum(costs[g] for g in range(5) if S >> g & 1) for S in range(32)])
     budgets = [0.0, 0.3, *spent, *rng.uniform(0, 3, size=20)]
-    found = best_values(Moments.of(X, Y), groups, costs, budgets=budgets, alpha=alpha)
+    found = best_values(Moments.from_data(X, Y), groups, costs, budgets=budgets, alpha=alpha)
     np.testing.assert_allclose(found, [truth[spent <= budget + 1e-9].max() for budget in budgets], rtol=1e-8)
     with pytest.raises(ValueError, match="budgets must not be negative"):
-        best_values(Moments.of(X, Y), groups, costs, budgets=[1, -1])
+        best_values(Moments.from_data(X, Y), groups, costs, budgets=[1, -1])
 
 
 def test_a_constant_target_explains_nothing():
-    moments = Moments.of(np.eye(3), np.ones(3))
+    moments = Moments.from_data(np.eye(3), np.ones(3))
     assert best_sequence(moments).explained.tolist() == [0.0, 0.0, 0.0]
     assert best_values(moments, budgets=[0, 3]).tolist() == [0.0, 0.0]

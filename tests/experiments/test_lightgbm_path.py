@@ -143,7 +143,7 @@ def test_compare_takes_it_beside_ours():
     methods = {"linear": AnytimeRegressor(GROUPS, COSTS)}
     methods["trees"] = LightGBMPath(lightgbm.LGBMRegressor(**SETTINGS), GROUPS, COSTS, n_models=5)
     folds = list(KFold(2).split(X))
-    found = compare(methods, X, y, metric="r2", cv=folds, reference="trees")
+    found = compare(methods, X, y, metric="r2", cv=folds)
     finals = [clone(methods["trees"]).fit(X[train], y[train]).score(X[test], y[test]) for train, test in folds]
     assert found.summary()["trees"]["final"] == pytest.approx(np.mean(finals))
 

@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from paper_shapes import CHUNK, make_agricultural, make_yahoo
+from paper_shapes import CHUNK, make_agricultural, make_yahoo, random_by_cost
 
 pytestmark = pytest.mark.quick_cases(1)
 
@@ -199,3 +199,44 @@ def test_yahoo_features_are_skewed_correlated_and_in_the_unit_interval(web):
 
 def test_yahoo_linear_signal(web):
     assert 0.3 < explained(web.data, web.target) < 0.45
+
+
+def test_random_by_cost_follows_the_protocol():
+    costs = np.random.default_rng(0).permutation(np.repeat([1.0, 5.0, 20.0], [23, 7, 10]))
+    groups = random_by_cost(costs, size=5, random_state=3)
+    assert sorted(c for members in groups.columns for c in members) == list(range(40))
+    for members, total in zip(groups.columns, groups.costs, strict=True):
+        assert np.unique(costs[list(members)]).size == 1
+        assert total == costs[list(members)].sum()
+    sizes = {cost: sorted(len(m) for m in groups.columns if costs[m[0]] == cost) for cost in (1.0, 5.0, 20.0)}
+    assert sizes == {1.0: [3, 5, 5, 5, 5], 5.0: [2, 5], 20.0: [5, 5]}
+    assert groups.costs.sum() == costs.sum()
+
+
+def test_random_by_cost_is_decided_by_the_seed():
+    costs = np.repeat([1.0, 2.0], 30)
+    a, b, c = (random_by_cost(costs, 4, random_state=seed) for seed in (0, 0, 1))
+    assert a == b
+    assert a != c
+    assert a.columns != tuple(tuple(range(k, k + 4)) for k in range(0, 60, 4))
+    state = np.random.RandomState(0)
+    assert random_by_cost(costs, 4, random_state=state) == a
+
+
+@pytest.mark.parametrize("costs", [[1_000_000, 1_000_001], [0.1 + 0.2, 0.3], [1e-7, 1.0000001e-7]])
+def test_random_by_cost_keeps_nearly_equal_costs_apart(costs):
+    groups = random_by_cost(costs, size=2, random_state=0)
+    assert sorted(groups.costs.tolist()) == sorted(map(float, costs))
+    assert len(set(groups.names)) == 2
+
+
+@pytest.mark.parametrize("size", range(1, 8))
+@pytest.mark.parametrize("seed", range(5))
+def test_random_groups_partition_the_columns(seed, size):
+    rng = np.random.default_rng(seed)
+    costs = rng.choice([1.0, 5, 20], rng.integers(1, 40))
+    groups = random_by_cost(costs, size, random_state=seed)
+    columns = [d for g in groups.columns for d in g]
+    assert sorted(columns) == list(range(costs.size))
+    assert all(len(g) <= size and len(set(costs[list(g)])) == 1 for g in groups.columns)
+    np.testing.assert_allclose(groups.costs, [costs[list(g)].sum() for g in groups.columns])

@@ -35,4 +35,4 @@ def data(table_path):
 
 @pytest.fixture
 def state(data):
-    return opening_state(data.table)
+    return opening_state(data)

@@ -11,7 +11,7 @@ def keys(**changed):
 
 
 def news(board, after=0):
-    return json.loads(board.answer(after))
+    return json.loads(board.news(after))
 
 
 def test_parts_are_kept_for_states_of_the_same_key():

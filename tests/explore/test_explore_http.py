@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,38 +18,18 @@ from explore_browser import served
 
 from budgetline import load
 from budgetline.cli import main
-from budgetline.explore.group_edits import changed_by, read_edit
+from budgetline.explore.edits import changed_by, read_edit
 from budgetline.explore.lines import python_lines, shell_lines
-from budgetline.explore.redirect import Redirect
-from budgetline.explore.security import MOST_BODY, TOKEN_HEADER
-from budgetline.explore.serving import Address, serve
+from budgetline.explore.server import MOST_BODY, TOKEN_HEADER
+from budgetline.explore.serving import browser_at, serve
 from budgetline.explore.session import opening_state, start_session
 from budgetline.explore.session_data import Data
 
 pytestmark = pytest.mark.quick_cases(10)
 
-TOKEN_NAME = TOKEN_HEADER.decode()
+TOKEN_NAME = TOKEN_HEADER
 PATIENCE = 240
 """Seconds after which an answer is taken as lost; only a failing test waits so long."""
-
-
-@pytest.mark.parametrize(
-    ("listening", "host", "allowed"),
-    [
-        ("127.0.0.1", "127.0.0.1:80", True),
-        ("127.0.0.1", "localhost:80", True),
-        ("127.0.0.1", "127.0.0.1:81", False),
-        ("127.0.0.1", "127.0.0.1", False),
-        ("127.0.0.1", "192.168.0.5:80", False),
-        ("192.168.0.5", "192.168.0.5:80", True),
-        ("0.0.0.0", "192.168.0.5:80", True),
-        ("0.0.0.0", "evil.example:80", False),
-        ("::1", "[::1]:80", True),
-        ("::", "[fe80::1]:80", True),
-    ],
-)
-def test_the_host_must_be_this_one(listening, host, allowed):
-    assert Address(listening, 80).allows(host, 80) == allowed
 
 
 @contextmanager
@@ -61,7 +43,7 @@ def running(session):
 
     def run():
         try:
-            serve(session, Address(), told)
+            serve(session, 0, told)
         finally:
             ready.set()
 
@@ -99,7 +81,7 @@ class Page:
         return answer.json()
 
     def edit(self, kind, expect=200, **edit):
-        return self.ask("/api/edit", {"edit": {"kind": kind, **edit}}, expect)
+        return self.ask("/api/edit", {"edits": [{"kind": kind, **edit}]}, expect)
 
     def settle(self, revision):
         """Wait for all results of a revision."""
@@ -140,7 +122,7 @@ def test_the_way_from_the_table_to_a_plan(page, data):
     page.edit("set_target", column="y")
     page.edit("merge_groups", groups=["age", "noise"], name="body")
     page.edit("set_costs", costs={"body": 4})
-    snapshot = page.edit("set_budget", budget=3)
+    snapshot = page.edit("choose", budget=3)
     parts = page.settle(snapshot["revision"])
     order = [step["group"] for step in parts["order"]["steps"]]
     assert sorted(order) == ["body", "dose", "ill", "town"]
@@ -155,7 +137,7 @@ def test_the_way_from_the_table_to_a_plan(page, data):
     }
     assert parts["order"]["measure"]["folds"] == 5
     before = parts["order"]["serial"]
-    snapshot = page.edit("set_budget", budget=2)
+    snapshot = page.edit("choose", budget=2)
     parts = page.settle(snapshot["revision"])
     assert parts["order"]["serial"] == before  # another budget needs no new order
     assert parts["budget"]["budget"] == 2
@@ -167,7 +149,7 @@ def test_a_classifier_is_judged_and_compared(page):
     assert not parts["order"]["preliminary"]
     assert parts["order"]["curve"] is not None
     assert parts["compare"]["error"] is None
-    budget = page.edit("set_budget", budget=2)
+    budget = page.edit("choose", budget=2)
     assert page.settle(budget["revision"])["budget"]["searching"] is False
 
 
@@ -182,8 +164,8 @@ def test_the_page_is_told_about_the_target(page):
 def test_always_known_groups_cost_nothing_in_order_curve_and_plan(page):
     page.edit("set_target", column="y")
     page.edit("set_costs", costs={"age": 3, "town": 2})
-    page.edit("set_start", groups=["age"])
-    snapshot = page.edit("set_budget", budget=2)
+    page.edit("choose", start=["age"])
+    snapshot = page.edit("choose", budget=2)
     parts = page.settle(snapshot["revision"])
     assert snapshot["total_cost"] == 5
     assert parts["order"]["steps"][0] | {"group": "age", "cost": 0, "cumulative_cost": 0} == parts["order"]["steps"][0]
@@ -212,7 +194,7 @@ def test_undo_redo_and_batches(page):
     first = page.edit("set_target", column="y")
     both = page.ask(
         "/api/edit",
-        {"edits": [{"kind": "set_costs", "costs": {"age": 9}}, {"kind": "set_labels", "unit": "euros"}]},
+        {"edits": [{"kind": "set_costs", "costs": {"age": 9}}, {"kind": "choose", "unit": "euros"}]},
     )
     assert both["undo_label"] == "2 changes"
     assert both["state"]["unit"] == "euros"
@@ -232,25 +214,20 @@ def test_a_session_is_kept_in_its_file_and_opened_again(data, tmp_path):
         page.edit("set_target", column="y")
         kept = page.edit("set_costs", costs={"age": 3.5})
         assert kept["session"] == {"file": "people.explore", "saved": True, "problem": ""}
-        content = page.client.post("/api/download", json={"what": "session"}).text
+        assert page.client.post("/api/download", json={"what": "session"}).text == path.read_text()
     with page_of(start_session(data, path)) as page:
         again = page.ask("/api/state")
         assert again["state"] == kept["state"]
         assert again["revision"] == kept["revision"]
-        page.edit("set_costs", costs={"age": 1})
-        assert page.ask("/api/session", {"content": content})["state"] == kept["state"]
-        other = content.replace(data.digest, "0" * 64)
-        assert "other data" in page.ask("/api/session", {"content": other}, 422)["error"]["message"]
-        page.ask("/api/session", {"content": "[]"}, 422)
 
 
 def test_text_that_is_not_unicode_is_refused_and_the_page_goes_on(data, tmp_path):
     with page_of(start_session(data, tmp_path / "it.explore")) as page:
         page.edit("set_target", column="y")
         for edit in ({"title": "\ud800"}, {"unit": "\udfff"}):
-            assert "not valid Unicode" in page.edit("set_labels", 422, **edit)["error"]["message"]
+            assert "not valid Unicode" in page.edit("choose", 422, **edit)["error"]["message"]
         page.edit("rename_group", 422, group="age", name="\ud800")
-        page.edit("set_available", 422, groups=["\ud800"])
+        page.edit("choose", 422, available=["\ud800"])
         page.edit("\ud800", 400)
         assert page.ask("/api/state")["state"]["title"] == ""
 
@@ -272,7 +249,7 @@ def test_a_fit_that_fails_is_told_and_the_page_goes_on(tmp_path):
     path.write_text("a,b,y\n" + "\n".join(f"{k % 5},{1e200 if k == 3 else k},{k % 7}" for k in range(40)) + "\n")
     with page_of(start_session(Data(str(path)), None)) as page:
         page.edit("set_target", column="y")
-        snapshot = page.edit("set_encoding", encoding="spline")
+        snapshot = page.edit("choose", encoding="spline")
         parts = page.settle(snapshot["revision"])
         assert "'b'" in parts["order"]["error"]
         snapshot = page.edit("leave_out", columns=["b"])
@@ -310,14 +287,14 @@ REQUESTS = [
     ("another host", {"host": "evil.example"}, 421, "host"),
     ("a name that points here", {"host": "HERE.evil.example"}, 421, "host"),
     ("another port in the host", {"host": "127.0.0.1:80"}, 421, "host"),
-    ("a form", {"content-type": "application/x-www-form-urlencoded"}, 415, "malformed"),
-    ("plain text, which needs no preflight", {"content-type": "text/plain"}, 415, "malformed"),
+    ("a form", {"content-type": "application/x-www-form-urlencoded"}, 400, "malformed"),
+    ("plain text, which needs no preflight", {"content-type": "text/plain"}, 400, "malformed"),
 ]
 
 
 @pytest.mark.parametrize(("headers", "status", "code"), [case[1:] for case in REQUESTS], ids=[c[0] for c in REQUESTS])
 def test_requests_of_others_are_refused(page, headers, status, code):
-    body = json.dumps({"edit": {"kind": "set_target", "column": "y"}})
+    body = json.dumps({"edits": [{"kind": "set_target", "column": "y"}]})
     here = {
         name: text.replace("HERE", page.address) if isinstance(text, str) else text for name, text in headers.items()
     }
@@ -333,17 +310,16 @@ BODIES = [
     (b"[]", "malformed"),
     (b"\xff\xfe", "malformed"),
     (b"[" * 100_000, "malformed"),
-    (b'{"edit": ' + b'{"a": ' * 50_000 + b"1" + b"}" * 50_001, "malformed"),
-    (b'{"edit": {"kind": "set_budget", "budget": NaN}}', "malformed"),
-    (b'{"edit": {"kind": "set_budget", "budget": 1e999}}', "malformed"),
-    (b'{"edit": {"kind": "set_budget", "budget": ' + b"9" * 5000 + b"}}", "malformed"),
-    (b'{"edit": {"kind": ["set_budget"]}}', "malformed"),
-    (b'{"edit": {"kind": "set_budget", "budget": true}}', "malformed"),
+    (b'{"edits": ' + b'{"a": ' * 50_000 + b"1" + b"}" * 50_001, "malformed"),
+    (b'{"edits": [{"kind": "choose", "budget": NaN}]}', "malformed"),
+    (b'{"edits": [{"kind": "choose", "budget": 1e999}]}', "malformed"),
+    (b'{"edits": [{"kind": "choose", "budget": ' + b"9" * 5000 + b"}]}", "malformed"),
+    (b'{"edits": [{"kind": ["choose"]}]}', "malformed"),
+    (b'{"edits": [{"kind": "choose", "budget": true}]}', "malformed"),
     (b'{"edits": []}', "malformed"),
-    (b'{"edit": null, "edits": null}', "malformed"),
-    (b'{"edit": {"kind": "set_budget", "budget": 1}, "path": "/etc/passwd"}', "malformed"),
-    (b'{"edit": {"kind": "import_groups", "yaml": "a: &a [*a]"}}', "refused"),
-    (b'{"edit": {"kind": "import_groups", "yaml": "!!python/object/apply:os.system [ls]"}}', "refused"),
+    (b'{"edits": null}', "malformed"),
+    (b'{"edits": [{"kind": "import_groups", "yaml": "a: &a [*a]"}]}', "refused"),
+    (b'{"edits": [{"kind": "import_groups", "yaml": "!!python/object/apply:os.system [ls]"}]}', "refused"),
 ]
 
 
@@ -388,17 +364,7 @@ def test_every_answer_has_strict_headers(page):
         assert answer.headers["cache-control"] == "no-store"
         assert "access-control-allow-origin" not in answer.headers
     assert page.client.get("/api/edit").status_code == 405
-    assert page.client.options("/api/edit", headers={"origin": "http://evil.example"}).status_code == 403
-
-
-@pytest.mark.parametrize(
-    ("host", "message"), [("0.0.0.0", "other machines"), ("::", "other machines"), ("x", "address")]
-)
-def test_other_addresses_need_consent(host, message):
-    with pytest.raises(ValueError, match=message):
-        Address.checked(host, 0)
-    assert Address.checked("localhost", 0).host == "127.0.0.1"
-    assert Address.checked("0.0.0.0", 0, consent=True).host == "0.0.0.0"
+    assert page.client.options("/api/edit", headers={"origin": "http://evil.example"}).status_code == 405
 
 
 def test_many_connections_do_not_break_the_real_server(data):
@@ -407,7 +373,7 @@ def test_many_connections_do_not_break_the_real_server(data):
         idle = [socket.create_connection((host, int(port)), timeout=PATIENCE) for _ in range(200)]
         for k, each in enumerate(idle):
             each.sendall([b"", b"GET / HT", b"\x00\xff\r\n\r\n", b"POST /api/edit HTTP/1.1\r\nHost: x\r\n\r\n"][k % 4])
-        status, snapshot = ask(address, token, "/api/edit", {"edit": {"kind": "set_target", "column": "y"}})
+        status, snapshot = ask(address, token, "/api/edit", {"edits": [{"kind": "set_target", "column": "y"}]})
         assert (status, snapshot["revision"]) == (200, 1)
         refused = idle[3].recv(4096)
         assert refused.startswith(b"HTTP/1.1 421")
@@ -416,7 +382,7 @@ def test_many_connections_do_not_break_the_real_server(data):
         for each in waiting:
             each.request("GET", "/api/results?after=999999999&wait=0", headers={TOKEN_NAME: token})
         answers = [each.getresponse() for each in waiting]
-        assert {answer.status for answer in answers} <= {200, 503}
+        assert {answer.status for answer in answers} == {200}
         for each in (*idle, *waiting):
             each.close()
         assert ask(address, token, "/api/state")[1]["state"]["target"] == "y"
@@ -425,101 +391,59 @@ def test_many_connections_do_not_break_the_real_server(data):
 PRICED = [
     {"kind": "merge_groups", "groups": ["age", "noise"], "name": "a, b's"},
     {"kind": "set_shared", "name": "visit", "cost": 2, "groups": ["a, b's", "town"]},
-    {"kind": "set_start", "groups": ["dose"]},
-    {"kind": "set_today", "groups": ["town"]},
+    {"kind": "choose", "start": ["dose"]},
+    {"kind": "set_today", "text": "town"},
 ]
-SPLINE = "encoding='spline', interactions=(0, 20)"
 
 
-def shown_lines(page, target, edits):
-    """Return the results and the lines of a session with a target, some edits and a budget."""
-    for edit in ({"kind": "set_target", "column": target}, *edits):
-        page.ask("/api/edit", {"edit": edit})
-    parts = page.settle(page.edit("set_budget", budget=2)["revision"])
-    return parts, page.ask("/api/lines")
-
-
-def run_lines(lines, folder):
-    """Run the lines of Python and of the shell; return the order and the curve of each, and the plan of the shell."""
-    for file in lines["files"]:
-        (folder / file["name"]).write_text(file["text"], encoding="utf-8")
-    asked = "\nimport json\nprint(json.dumps([search.sequence_.groups, curve.values.tolist(), curve.costs.tolist()]))\n"
-    command = [sys.executable, "-W", "error", "-c", lines["python"] + asked]
+def run_line(line, folder):
+    command = [sys.executable, "-m", *shlex.split(line), "--json"]
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    python = json.loads(run.stdout.splitlines()[-1])
-    (folder / "people.budgetline").unlink()
-    first, _, third, _, fifth, _ = lines["shell"].splitlines()
-    found = []
-    for line in (first, third, fifth):
-        command = f"{sys.executable} -m {line} --json"
-        run = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
-        assert run.returncode == 0, run.stderr
-        found.append(json.loads(run.stdout))
-    order = list(load(folder / "people.budgetline").sequence_.groups)
-    return python, [order, found[1]["value"], found[1]["cost"]], found[2]["plans"][0]["groups"]
+    return json.loads(run.stdout)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("edits", [[], PRICED], ids=["plain", "priced"])
 @pytest.mark.parametrize("target", ["y", "ill"])
-def test_the_lines_of_python_and_of_the_shell_agree(page, tmp_path, target, edits):
-    _, lines = shown_lines(page, target, edits)
-    (order, values, costs), (same, others, spent), _ = run_lines(lines, tmp_path)
-    assert order == same
-    assert costs == spent
-    np.testing.assert_allclose(values, others, atol=1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("target", ["y", "ill"])
-def test_the_lines_compute_what_is_shown(page, tmp_path, target):
-    parts, lines = shown_lines(page, target, PRICED)
-    (order, values, costs), _, plan = run_lines(lines, tmp_path)
-    assert order == [step["group"] for step in parts["order"]["steps"]]
-    assert costs == parts["order"]["curve"]["costs"]
-    np.testing.assert_allclose(values, parts["order"]["curve"]["values"], atol=1e-9)
-    assert set(plan) == set(parts["budget"]["plan"]["groups"])
+def test_the_lines_compute_what_is_shown(page, table_path, tmp_path, target, edits):
+    for edit in ({"kind": "set_target", "column": target}, *edits):
+        page.ask("/api/edit", {"edits": [edit]})
+    parts = page.settle(page.edit("choose", budget=2)["revision"])
+    lines = page.ask("/api/lines")
+    for file in lines["files"]:
+        (tmp_path / file["name"]).write_text(file["text"], encoding="utf-8")
+    fit, _, report, plan, _ = lines["shell"].splitlines()
+    assert run_line(fit, tmp_path)["sequence"]["group"] == [step["group"] for step in parts["order"]["steps"]]
+    curve = next(c for c in run_line(report, tmp_path)["curves"] if c["kind"] == "cross-validated")
+    assert curve["costs"] == parts["order"]["curve"]["costs"]
+    np.testing.assert_allclose(curve["values"], parts["order"]["curve"]["values"], atol=1e-9)
+    assert run_line(plan, tmp_path)["plans"][0]["groups"] == parts["budget"]["plan"]["groups"]
+    shutil.copy(table_path, tmp_path / "new.csv")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", lines["python"]], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
 
 
 def lines_of(place, *edits, **how):
     data = Data(str(place), **how)
-    state = changed_by(opening_state(data.table), [read_edit(edit) for edit in edits], data.table)
+    state = changed_by(opening_state(data), [read_edit(edit) for edit in edits], data)
     return python_lines(state, data), shell_lines(state, data)
 
 
 def test_the_lines_are_what_a_person_would_write(data):
     python, shell = lines_of(data.place, {"kind": "set_target", "column": "y"})
-    assert f"df = pd.read_csv({data.place!r})\nX = df.drop(columns=['y'])\ny = df['y']\n" in python
-    assert f"search = AnytimeRegressorCV({SPLINE}, min_gain=0.01 / len(X), cv=5, stop_at_best=True)\n" in python
-    assert "search.fit(*shuffle(X, y, random_state=0))\n" in python
+    assert "model = load('people.budgetline')" in python
     assert shell.splitlines()[0] == f"budgetline fit {data.place} -t y"
     out = {"kind": "leave_out", "columns": ["age", "noise"]}
-    python, shell = lines_of(
-        data.place, {"kind": "set_target", "column": "dose"}, out, {"kind": "set_alpha", "alpha": 2}
-    )
-    assert "df = df.dropna(subset=['dose'])\nX = df.drop(columns=['dose', 'age', 'noise'])" in python
-    assert "alphas=[2.0]" in python
-    fit, _, curve, *_ = shell.splitlines()
+    edits = {"kind": "set_target", "column": "dose"}, out, {"kind": "choose", "alpha": 2, "budget": 3.5}
+    python, shell = lines_of(data.place, *edits)
+    assert "model.predict(new, budget=3.5)" in python
+    fit, _, report, *_ = shell.splitlines()
     assert fit == f"budgetline fit {data.place} -t dose --drop-missing-target --exclude age,noise --alpha 2.0"
-    assert curve == f"budgetline curve people.budgetline {data.place} -t dose --drop-missing-target --cv 5"
-
-
-@pytest.mark.filterwarnings("ignore:.*is not UTF-8 text", "ignore:.*the first column has no name")
-def test_the_lines_read_a_file_as_it_is_written(tmp_path):
-    path = tmp_path / "t.csv"
-    rows = [f"{k};{k % 7},5;{'?' if k % 9 == 0 else 'müde'};2020-01-{k % 28 + 1:02};{k % 4},90%" for k in range(60)]
-    path.write_bytes("\n".join([";a;b;day;y", *rows]).encode("latin-1"))
-    python, _ = lines_of(path, {"kind": "set_target", "column": "y"})
-    how = "sep=';', decimal=',', na_values=['?'], encoding='cp1252', index_col=0, parse_dates=['day']"
-    assert f"df = pd.read_csv({str(path)!r}, {how})" in python
-    assert "y = pd.Series(as_numbers(df['y'].to_numpy(), 'y')[0])" in python
-    read = {}
-    exec(python[: python.index("search = ")], read)
-    assert read["X"].columns.tolist() == ["a", "b", "day"]
-    assert read["X"]["a"].iloc[1] == 1.5
-    assert read["y"].tolist()[:3] == [0.9, 1.9, 2.9]
-    assert read["X"]["b"].isna().sum() == 7
+    given = f"{data.place} -t dose --drop-missing-target --metric explained"
+    assert report == f"budgetline report people.budgetline {given}"
 
 
 @pytest.mark.slow
@@ -544,7 +468,7 @@ def test_the_command_serves_a_session(data, tmp_path):
             assert snapshot["state"]["target"] == "y"
             assert snapshot["state"]["left_out"] == ["noise", "ill"]
             assert not snapshot["can_undo"]  # what the command line says is where a session begins
-            assert ask(address, token, "/api/edit", {"edit": {"kind": "set_budget", "budget": 2}})[0] == 200
+            assert ask(address, token, "/api/edit", {"edits": [{"kind": "choose", "budget": 2}]})[0] == 200
             with httpx.Client(base_url=f"http://{address}", headers={TOKEN_NAME: token}, timeout=PATIENCE) as client:
                 for what in ("report", "onnx", "plan"):
                     answer = client.post("/api/download", json={"what": what})
@@ -583,8 +507,8 @@ def test_a_link_of_another_site_leads_to_the_page_and_to_nothing_else(page, path
 
 BROWSER = """import pathlib, stat, sys, urllib.parse, urllib.request
 page = pathlib.Path(urllib.request.url2pathname(urllib.parse.urlsplit(sys.argv[1]).path))
-modes = [oct(stat.S_IMODE(path.stat().st_mode)) for path in (page, page.parent)]
-print(sys.argv[1], *modes, page.read_text().replace("\\n", " "), sep="\\n", file=open(sys.argv[2], "w"))
+mode = oct(stat.S_IMODE(page.parent.stat().st_mode))
+print(sys.argv[1], mode, page.read_text().replace("\\n", " "), sep="\\n", file=open(sys.argv[2], "w"))
 """
 
 
@@ -599,43 +523,26 @@ def test_the_token_is_on_no_command_line(table_path, tmp_path):
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             address, token = process.stdout.readline().strip().removeprefix("http://").split("/#token=")
-            opened, page_mode, folder_mode, page = pipe.read_text().splitlines()  # the browser writes it
+            opened, folder_mode, page = pipe.read_text().splitlines()  # the browser writes it
             assert opened.startswith("file://")
             assert token not in opened
-            assert (page_mode, folder_mode) == ("0o600", "0o700")
+            assert folder_mode == "0o700"
             assert f"0;url=http://{address}/#token={token}" in page
-            assert list(tmp_path.glob("budgetline-*/open.html"))
-            assert ask(address, "x" * 43, "/api/state")[0] == 403
-            assert list(tmp_path.glob("budgetline-*/open.html"))
             assert ask(address, token, "/api/state")[0] == 200
-            assert not list(tmp_path.glob("budgetline-*"))  # it has been used
 
-            refused = subprocess.run([*command, "--no-open"], capture_output=True, text=True, check=False)
-            assert refused.returncode == 2
-            assert f"{session} is open in another budgetline explore" in refused.stderr
-            copy = tmp_path / "copy.explore"
-            copy.write_bytes(session.read_bytes())
-            with served(tmp_path, str(copy)) as other:  # the message says so
-                address, token = other.removeprefix("http://").split("/#token=")
-                assert ask(address, token, "/api/state")[1]["state"]["target"] == "y"
         finally:
-            process.kill()  # no lock is left
-    with served(tmp_path, str(session)) as again:
+            process.kill()
+    with served(tmp_path, str(table_path), "--session", str(session)) as again:
         address, token = again.removeprefix("http://").split("/#token=")
-        body = {"edit": {"kind": "set_labels", "title": "again"}}
+        body = {"edits": [{"kind": "choose", "title": "again"}]}
         assert ask(address, token, "/api/edit", body)[1]["session"]["saved"]
 
 
-def test_a_page_that_is_not_used_is_removed_at_the_end(monkeypatch, tmp_path):
+def test_the_page_that_leads_to_the_address_is_removed_at_the_end(monkeypatch, tmp_path):
     opened = []
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    redirect = Redirect()
-    assert redirect.open('http://127.0.0.1:1/#token=a"b')
-    assert "#token=a&quot;b" in next(tmp_path.glob("*/open.html")).read_text()
-    for _ in range(2):
-        redirect.remove()
-        assert not list(tmp_path.iterdir())
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
-    assert not Redirect().open("http://127.0.0.1:1/#token=a")
+    with browser_at('http://127.0.0.1:1/#token=a"b'):
+        assert "#token=a&quot;b" in next(tmp_path.glob("*/open.html")).read_text()
+    assert not list(tmp_path.iterdir())
     assert len(opened) == 1

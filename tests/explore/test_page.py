@@ -17,7 +17,7 @@ from sklearn.utils import shuffle
 
 from budgetline import AnytimeClassifierCV, AnytimeRegressorCV
 from budgetline.datasets import load_bank
-from budgetline.explore.redirect import Redirect
+from budgetline.explore.serving import browser_at
 
 pytestmark = [
     NEEDS_BROWSER,
@@ -41,7 +41,7 @@ def visit(browser):
 
     @contextmanager
     def explore(folder, *arguments, width=1300, **options):
-        with served(folder, *arguments, "--new") as address:
+        with served(folder, *arguments, "--reset") as address:
             explorer = Explorer(browser, address, width, **options)
             try:
                 yield explorer
@@ -438,16 +438,13 @@ def test_the_page_says_that_another_program_changed_the_session(small, browser, 
 def test_a_private_file_leads_to_the_page(small, browser, tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    redirect = Redirect()
-    with served(small, "small.csv", "--new") as address:
-        redirect.open(address)
+    with served(small, "small.csv", "--reset") as address, browser_at(address):
         context = new_context(browser, 1300, 900)
         page = context.new_page()
         page.goto(opened[0])
         page.wait_for_selector("#columns tr")
         assert page.url == address.split("#")[0]
         context.close()
-    redirect.remove()
 
 
 @pytest.mark.slow
@@ -464,7 +461,7 @@ def test_todays_order_and_what_comes_next(session):
     assert page.locator("#next-rows th").first.text_content() != "weight"
     assert page.locator("#next-rows tr").count() == 4
     assert page.locator("#effects figure").count() > 0
-    assert "AnytimeRegressor" in page.locator("#python").text_content()
+    assert "model.predict(" in page.locator("#python").text_content()
     assert "budgetline" in page.locator("#shell").text_content()
 
 
@@ -507,7 +504,7 @@ def test_names_are_text(visit, tmp_path):
 
 @pytest.mark.slow
 def test_without_the_token_nothing_is_shown(small, browser):
-    with served(small, "small.csv", "--new") as address:
+    with served(small, "small.csv", "--reset") as address:
         page = new_context(browser, 1300, 900).new_page()
         page.goto(address.split("#")[0])
         page.wait_for_selector("#locked:not([hidden])")

@@ -6,7 +6,7 @@ from threading import Event
 
 from budgetline.explore import worker as module
 from budgetline.explore.board import Board
-from budgetline.explore.group_edits import changed_by, read_edit
+from budgetline.explore.edits import changed_by, read_edit
 from budgetline.explore.session import opening_state
 from budgetline.explore.worker import Worker
 
@@ -27,7 +27,7 @@ def settle(board, revision):
 
 def test_an_order_that_was_shown_and_cancelled_does_not_stay(data, monkeypatch):
     first, dearer = (
-        changed_by(opening_state(data.table), [read_edit(edit) for edit in edits], data.table)
+        changed_by(opening_state(data), [read_edit(edit) for edit in edits], data)
         for edits in (
             [{"kind": "set_target", "column": "ill"}],
             [{"kind": "set_target", "column": "ill"}, {"kind": "set_costs", "costs": {"town": 50}}],

@@ -16,7 +16,7 @@ from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups
 from budgetline.datasets import load_heart
 from budgetline.glm import ConvexLoss
 
-RULES = ["fr", "omp", "score", "no-whiten", "single"]
+RULES = ["forward", "omp", "score", "no-whiten", "single"]
 FAMILIES = ["logistic", "softmax", "poisson"]
 SQUARED = ConvexLoss(lambda eta: eta**2 / 2, lambda eta: eta, np.ones_like)
 
@@ -93,7 +93,7 @@ def test_orders_and_stages_equal_the_brute_force_reference(family, rule, schedul
 @pytest.mark.parametrize("schedule", ["greedy", pytest.param("doubling", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", RULES)
 def test_squared_error_as_a_family_equals_the_brute_force_reference(rule, schedule):
-    """There ``score`` is ``fr``."""
+    """There ``score`` is ``forward``."""
     for seed in range(12):
         X, y, groups, costs, weight = random_problem(seed, "poisson")
         settings = {"rule": rule, "schedule": schedule, "alpha": 1e-2}
@@ -107,7 +107,7 @@ def test_squared_error_as_a_family_equals_the_brute_force_reference(rule, schedu
 def test_the_two_references_agree_on_squared_error():
     for seed in range(6):
         X, y, groups, costs, weight = random_problem(seed, "poisson")
-        for rule in ("fr", "omp", "no-whiten", "single"):
+        for rule in ("forward", "omp", "no-whiten", "single"):
             glm = reference_glm.sequence("squared", X, y, groups, costs, rule=rule, alpha=1e-2, sample_weight=weight)
             linear = reference.sequence(X, y, groups, costs, rule=rule, alpha=1e-2, sample_weight=weight)
             assert glm["order"] == linear["order"]

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
-from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, open_source
+from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, open_data
 from budgetline.glm import newton
 from budgetline.glm.families import Logistic, Poisson
 from budgetline.glm.row_blocks import Design
@@ -134,7 +134,7 @@ def test_candidates_are_given_up_only_if_they_lose(classes, monkeypatch):
     X[:, ::5] = np.sinh(X[:, ::5])  # some heavy tails
     groups = {name: GROUPS[name] for name in list(GROUPS)[:8]}
     costs = dict(zip(groups, [1.0, 2.0, 1.0, 3.0, 0.5, 1.0, 2.0, 1.0], strict=True))
-    model = AnytimeClassifier(groups, costs, rule="fr", alpha=1e-3)
+    model = AnytimeClassifier(groups, costs, rule="forward", alpha=1e-3)
     found = model.fit(X, y).sequence_
     monkeypatch.setattr("budgetline.glm.generalised_linear.SCREEN", 1e300)
     wanted = model.fit(X, y).sequence_
@@ -147,7 +147,7 @@ def test_folds_side_by_side_give_the_same_scores_as_one_after_another(monkeypatc
     groups = {name: GROUPS[name] for name in list(GROUPS)[:5]}
     search = AnytimeClassifierCV(groups, rule="omp", alphas=[1e-3, 1e-1])
     together = search.fit(X, y).cv_scores_
-    monkeypatch.setattr("budgetline.fitting.training.SMALL", 0)
+    monkeypatch.setattr("budgetline.fitting.rows_training.SMALL", 0)
     assert np.array_equal(search.fit(X, y).cv_scores_, together)
 
 
@@ -176,7 +176,7 @@ def test_every_pass_over_a_source_gives_a_new_hessian(monkeypatch):
     hessians = []
     original = newton._metric
     monkeypatch.setattr(newton, "_metric", lambda *args: hessians.append(1) or original(*args))
-    search = AnytimeClassifier(rule="omp").fit(open_source((X, y), chunk_rows=90))
+    search = AnytimeClassifier(rule="omp").fit(open_data((X, y), chunk_rows=90))
     # two passes look at labels and moments; the last point of a stage, predicted by its Hessian, takes none
     assert len(hessians) >= search.n_passes_ - 2
 

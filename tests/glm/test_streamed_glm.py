@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -9,9 +10,12 @@ import pytest
 from engines import ENGINES, fit_with
 from sklearn.exceptions import ConvergenceWarning
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, open_data
 from budgetline.data.sources import ArrayPartition
 from budgetline.glm import ConvexLoss
+from budgetline.glm.families import Poisson
+from budgetline.glm.source_engine import SourceEngine
+from budgetline.moments.passes import ChunkMoments, Passes
 
 pytestmark = pytest.mark.quick_cases(4)
 
@@ -73,7 +77,7 @@ def answers(model, X, **choice):
 def test_streamed_is_what_fits_in_memory(loss, rule, weighted):
     X, y, w = problem(loss)
     w = w if weighted else None
-    found = make(loss, rule=rule).fit(open_source((X, y, w), chunk_rows=70))
+    found = make(loss, rule=rule).fit(open_data((X, y, w), chunk_rows=70))
     wanted = make(loss, rule=rule).fit(X, y, w)
     assert_same(found, wanted)
     for available in (["0"], ["1", "3"], ["2", "0"], []):
@@ -104,7 +108,7 @@ class Spying:
 def test_passes_are_counted_and_few(monkeypatch, loss):
     X, y, w = problem(loss)
     spy = Spying(monkeypatch)
-    model = make(loss).fit(open_source((X, y, w), chunk_rows=70))
+    model = make(loss).fit(open_data((X, y, w), chunk_rows=70))
     assert model.n_passes_ == spy.passes
     stages = len(model.order_)
     assert model.n_passes_ <= 3 + 5 * (stages + 1)
@@ -120,9 +124,7 @@ def test_every_kind_of_source_that_can_be_read_again(tmp_path, loss, kind):
     frame = pd.DataFrame(X, columns=names).assign(label=y, w=w, note="text")
     groups = FeatureGroups([[names[d] for d in group] for group in GROUPS], COSTS, remainder="drop")
     if kind == "function":
-        source = open_source(
-            lambda: ((f[names], f["label"], f["w"]) for f in (frame[:100], frame[100:101], frame[101:]))
-        )
+        source = open_data(lambda: ((f[names], f["label"], f["w"]) for f in (frame[:100], frame[100:101], frame[101:])))
     else:
         data = frame
         if kind == "parquet":
@@ -131,7 +133,7 @@ def test_every_kind_of_source_that_can_be_read_again(tmp_path, loss, kind):
         elif kind == "csv":
             data = tmp_path / "a.csv"
             frame.to_csv(data, index=False)
-        source = open_source(data, "label", weight="w", chunk_rows=50)
+        source = open_data(data, "label", weight="w", chunk_rows=50)
     found = make(loss, groups, None).fit(source)
     wanted = make(loss, groups, None).fit(frame[names], y, w)
     assert found.sequence_.groups == wanted.sequence_.groups
@@ -142,7 +144,7 @@ def test_labels_may_first_appear_in_a_later_chunk():
     X, y, _ = problem("softmax")
     order = np.argsort(y, kind="stable")  # one class after another
     X, y = X[order], y[order]
-    found = make("softmax").fit(open_source((X, y), chunk_rows=40))
+    found = make("softmax").fit(open_data((X, y), chunk_rows=40))
     assert found.classes_.tolist() == ["north", "south", "west"]
     assert_same(found, make("softmax").fit(X, y))
 
@@ -151,7 +153,7 @@ def test_labels_may_first_appear_in_a_later_chunk():
 def test_labels_of_other_kinds(dtype):
     X, y, _ = problem("convex")
     y = np.array(["0", "1"], dtype=object)[y.astype(int)] if dtype == "object" else y.astype(dtype)
-    found = make("logistic").fit(open_source((X, y), chunk_rows=40))
+    found = make("logistic").fit(open_data((X, y), chunk_rows=40))
     wanted = make("logistic").fit(X, y)
     assert_same(found, wanted)
     np.testing.assert_array_equal(found.classes_.astype(float), wanted.classes_.astype(float))
@@ -173,21 +175,21 @@ def test_labels_that_are_none(labels, message):
     chunks = [(np.arange(4.0).reshape(2, 2), np.asarray(part)) for part in labels]
     model = AnytimeClassifier(rule="omp")
     with pytest.raises(ValueError, match=message):
-        model.fit(open_source(lambda: iter(chunks)))
+        model.fit(open_data(lambda: iter(chunks)))
     assert not hasattr(model, "classes_")
 
 
 def test_a_class_without_weight_is_an_error_in_memory_and_streamed():
     X, y, w = problem("softmax")
     w = np.where(y == "west", 0.0, 1.0)
-    for fit in (lambda m: m.fit(X, y, w), lambda m: m.fit(open_source((X, y, w), chunk_rows=100))):
+    for fit in (lambda m: m.fit(X, y, w), lambda m: m.fit(open_data((X, y, w), chunk_rows=100))):
         with pytest.raises(ValueError, match="class 'west' has no sample of positive weight"):
             fit(make("softmax"))
 
 
 def test_one_target_as_a_matrix_is_a_vector():
     X, y, _ = problem("poisson")
-    found = make("poisson").fit(open_source((X, y[:, None]), chunk_rows=50))
+    found = make("poisson").fit(open_data((X, y[:, None]), chunk_rows=50))
     assert_same(found, make("poisson").fit(X, y))
     assert found.predict(X).shape == (300,)
 
@@ -198,7 +200,7 @@ def test_chunks_without_weight_or_counts_are_no_error():
     X, y, w = X[order], y[order], w[order]
     w[100:150] = 0
     assert not y[:50].any()
-    found = make("poisson").fit(open_source((X, y, w), chunk_rows=50))
+    found = make("poisson").fit(open_data((X, y, w), chunk_rows=50))
     assert_same(found, make("poisson").fit(X, y, w))
 
 
@@ -206,9 +208,9 @@ def test_targets_that_are_no_counts_are_located(tmp_path):
     X, y, _ = problem("poisson")
     y[170] = -1
     with pytest.raises(ValueError, match=r"rows 150 to 199: .*negative"):
-        make("poisson").fit(open_source((X, y), chunk_rows=50))
+        make("poisson").fit(open_data((X, y), chunk_rows=50))
     with pytest.raises(ValueError, match="zero everywhere"):
-        make("poisson").fit(open_source((X, np.zeros(300)), chunk_rows=50))
+        make("poisson").fit(open_data((X, np.zeros(300)), chunk_rows=50))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -216,7 +218,7 @@ def test_forward_regression_is_refused_before_the_first_pass(monkeypatch, loss):
     X, y, _ = problem(loss)
     spy = Spying(monkeypatch)
     with pytest.raises(ValueError, match="use rule='score' or 'omp'"):
-        make(loss, rule="fr").fit(open_source((X, y)))
+        make(loss, rule="forward").fit(open_data((X, y)))
     assert spy.passes == 0
 
 
@@ -224,17 +226,17 @@ def test_forward_regression_is_refused_before_the_first_pass(monkeypatch, loss):
 def test_an_iterator_is_refused(loss):
     X, y, _ = problem(loss)
     with pytest.raises(ValueError, match="give a function that starts one"):
-        make(loss).fit(open_source(iter([(X, y)])))
+        make(loss).fit(open_data(iter([(X, y)])))
 
 
 def test_what_is_not_for_sources():
     X, y, _ = problem("logistic")
     with pytest.raises(ValueError, match="give the weights as a column"):
-        make("logistic", class_weight="balanced").fit(open_source((X, y)))
-    with pytest.raises(ValueError, match="a checkpoint is for squared error"):
-        make("poisson").fit(open_source((X, np.ones(300))), checkpoint="folder")
+        make("logistic", class_weight="balanced").fit(open_data((X, y)))
+    with pytest.raises(ValueError, match="a checkpoint keeps nothing of many passes"):
+        make("poisson").fit(open_data((X, np.ones(300))), checkpoint="folder")
     with pytest.raises(ValueError, match="one target"):
-        make("poisson").fit(open_source((X, np.ones((300, 2)))))
+        make("poisson").fit(open_data((X, np.ones((300, 2)))))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -279,7 +281,7 @@ def test_constant_and_twin_columns(loss):
     X[:, 1] = X[:, 0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = make(loss).fit(open_source((X.astype(np.float32), y), chunk_rows=70))
+        found = make(loss).fit(open_data((X.astype(np.float32), y), chunk_rows=70))
     assert not found.coef_path_[:, 5].any()
     assert_same(found, make(loss).fit(X.astype(np.float32), y), 1e-6)
 
@@ -288,7 +290,7 @@ def test_nothing_to_learn():
     """Targets that no column explains any better than the intercept."""
     X = np.tile([[0.0], [1.0]], (20, 1))
     y = np.repeat([0, 1], 20)
-    found = AnytimeClassifier(rule="score").fit(open_source((X, y), chunk_rows=7))
+    found = AnytimeClassifier(rule="score").fit(open_data((X, y), chunk_rows=7))
     wanted = AnytimeClassifier(rule="score").fit(X, y)
     np.testing.assert_allclose(found.predict_proba(X), wanted.predict_proba(X), atol=1e-9)
     assert found.sequence_.groups == wanted.sequence_.groups
@@ -296,8 +298,27 @@ def test_nothing_to_learn():
 
 def test_a_failed_fit_leaves_the_model_as_it_was():
     X, y, _ = problem("logistic")
-    model = make("logistic").fit(open_source((X, y)))
+    model = make("logistic").fit(open_data((X, y)))
     before = dict(vars(model))
     with pytest.raises(ValueError, match="NaN"):
-        model.fit(open_source((np.where(X > 6, np.nan, X), y), chunk_rows=100))
+        model.fit(open_data((np.where(X > 6, np.nan, X), y), chunk_rows=100))
     assert vars(model) == before
+
+
+class Cautious(Poisson):
+    """A loss that refuses the target 1."""
+
+    def check(self, Y):
+        if np.any(Y == 1):
+            raise ValueError("1 is no target")
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_source_is_checked_by_its_own_targets_alone(refused):
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40.0) % 4 * 2
+    y[5] = 1 if refused else 2
+    passes = Passes(open_data((X, y), chunk_rows=7))
+    moments = passes.total(ChunkMoments(None, ()), None)
+    engine = SourceEngine(lambda statistic: passes.total(statistic, None), moments, np.arange(3), Cautious())
+    with pytest.raises(ValueError, match="1 is no target") if refused else nullcontext():
+        assert np.isfinite(engine.at(np.arange(4), np.zeros((4, 1))).risk)

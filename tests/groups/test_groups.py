@@ -240,53 +240,6 @@ def test_singletons_of_a_number_are_positions(number):
     assert groups.columns == ((0,), (1,), (2,))
 
 
-def test_random_by_cost_follows_the_protocol():
-    costs = np.random.default_rng(0).permutation(np.repeat([1.0, 5.0, 20.0], [23, 7, 10]))
-    groups = FeatureGroups.random_by_cost(costs, size=5, random_state=3)
-    assert sorted(c for members in groups.columns for c in members) == list(range(40))
-    for members, total in zip(groups.columns, groups.costs, strict=True):
-        assert np.unique(costs[list(members)]).size == 1
-        assert total == costs[list(members)].sum()
-    sizes = {cost: sorted(len(m) for m in groups.columns if costs[m[0]] == cost) for cost in (1.0, 5.0, 20.0)}
-    assert sizes == {1.0: [3, 5, 5, 5, 5], 5.0: [2, 5], 20.0: [5, 5]}
-    assert groups.costs.sum() == costs.sum()
-
-
-def test_random_by_cost_is_decided_by_the_seed():
-    costs = np.repeat([1.0, 2.0], 30)
-    a, b, c = (FeatureGroups.random_by_cost(costs, 4, random_state=seed) for seed in (0, 0, 1))
-    assert a == b
-    assert a != c
-    assert a.columns != tuple(tuple(range(k, k + 4)) for k in range(0, 60, 4))
-    state = np.random.RandomState(0)
-    assert FeatureGroups.random_by_cost(costs, 4, random_state=state) == a
-
-
-@pytest.mark.parametrize("costs", [[1_000_000, 1_000_001], [0.1 + 0.2, 0.3], [1e-7, 1.0000001e-7]])
-def test_random_by_cost_keeps_nearly_equal_costs_apart(costs):
-    groups = FeatureGroups.random_by_cost(costs, size=2, random_state=0)
-    assert sorted(groups.costs.tolist()) == sorted(map(float, costs))
-    assert len(set(groups.names)) == 2
-
-
-@pytest.mark.parametrize(
-    ("costs", "size", "message"),
-    [
-        ([1, 1], 0, "size must be an integer ≥ 1, got 0"),
-        ([1, 1], 1.5, "size must be an integer ≥ 1, got 1.5"),
-        ([1, 1], "2", "size must be an integer ≥ 1, got '2'"),
-        ([1, np.nan], 1, "column 1"),
-        ([-1, 1], 1, "column 0"),
-        ([[1, 1]], 1, "one cost per column"),
-        (3, 1, "one cost per column"),
-        ([], 1, "at least one group"),
-    ],
-)
-def test_random_by_cost_rejects(costs, size, message):
-    with pytest.raises(ValueError, match=message):
-        FeatureGroups.random_by_cost(costs, size)
-
-
 # -- YAML ----------------------------------------------------------------------------------------------------
 
 
@@ -318,10 +271,10 @@ def test_yaml(read, tmp_path):
         ("groups:\n  a: {columns: [x]}\n  a: {columns: [y]}\n", "groups.yaml: duplicate key 'a'"),
         ("groups:\n  a: {columns: [x], columns: [y]}\n", "groups.yaml: duplicate key 'columns'"),
         ("groups: {a: {columns: [x]}}\ngroups: {}\n", "groups.yaml: duplicate key 'groups'"),
-        ("groups:\n  a: {cost: 1}\n", "groups.yaml: group 'a' needs 'columns"),
-        ("groups:\n  a: [x, y]\n", "groups.yaml: group 'a' needs 'columns"),
+        ("groups:\n  a: {cost: 1}\n", "groups.yaml: group 'a' needs 'columns'"),
+        ("groups:\n  a: [x, y]\n", "groups.yaml: group 'a' needs 'columns'"),
         ("groups:\n  a: {columns: [x], price: 1}\n", "groups.yaml: group 'a' has the unknown key 'price'"),
-        ("groups: {a: {columns: [x]}}\ngruops: 1\n", "groups.yaml: unknown key 'gruops'"),
+        ("groups: {a: {columns: [x]}}\ngruops: 1\n", "groups.yaml: the file has the unknown key 'gruops'"),
         ("groups: [a]\n", "groups.yaml: expected a mapping"),
         ("", "groups.yaml: expected a mapping"),
         ("- 1\n", "groups.yaml: expected a mapping"),
@@ -329,10 +282,11 @@ def test_yaml(read, tmp_path):
         ("groups:\n\ta: {columns: [x]}\n", "groups.yaml: not valid YAML"),
         ("groups: !!python/object/apply:os.getcwd []\n", "groups.yaml: not valid YAML"),
         ("groups:\n  a: {columns: [x], cost: cheap}\n", "group 'a' is not a number: 'cheap'"),
-        ("groups:\n  a: {columns: [x], cost: yes}\n", "group 'a' is not a number: True"),
-        ("groups:\n  a: {columns: [x], cost: null}\n", "group 'a' is not a number: None"),
+        ("groups:\n  a: {columns: [x], cost: yes}\n", "group 'a' is not a number: 'yes'"),
+        ("groups:\n  a: {columns: [x], cost: null}\n", "group 'a' is not a number: 'null'"),
         ("groups:\n  a: {columns: [x], cost: -1}\n", "group 'a' .* -1"),
-        ("groups:\n  a: {columns: [x], cost: .nan}\n", "group 'a' .* nan"),
+        ("groups:\n  a: {columns: [x], cost: .nan}\n", "group 'a' is not a number: '.nan'"),
+        ("groups:\n  a: {columns: [x], cost: nan}\n", "group 'a' .* 'nan'"),
         ("groups:\n  a: {columns: []}\n", "group 'a' has no columns"),
         ("groups:\n  a: {columns: [x]}\n  b: {columns: [x]}\n", "group 'b': column 'x' is in group 'a'"),
         ("groups:\n  1: {columns: [x]}\n  '1': {columns: [y]}\n", "duplicate group name '1'"),
@@ -344,9 +298,10 @@ def test_bad_yaml_is_named(read, text, message):
         read(text)
 
 
-def test_yaml_booleans_are_no_column_names(read):
-    with pytest.raises(TypeError, match="group 'a': column True"):
-        read("groups:\n  a: {columns: [yes, no]}\n")
+def test_words_that_yaml_takes_for_booleans_are_names(read):
+    assert read("groups:\n  no: {columns: [yes, no, null, ~, 1.0, 0x1]}\n") == FeatureGroups(
+        {"no": ["yes", "no", "null", "~", "1.0", "0x1"]}
+    )
 
 
 @pytest.mark.parametrize("cost", ["1:30", "1:30.5", "-2:00:00", "2020-01-01", "2020-02-31"])
@@ -371,7 +326,7 @@ def test_numbers_in_yaml_are_those_that_people_read(read):
     assert groups.costs.tolist() == [10, 1000]
 
 
-@pytest.mark.parametrize("digits", [401, 5000])
+@pytest.mark.parametrize("digits", [401])
 def test_huge_integers_in_yaml_are_refused_in_one_line(read, digits):
     huge = "1" + "0" * (digits - 1)
     for text in (f"groups: {{a: {{columns: [x], cost: {huge}}}}}", f"groups: {{a: {{columns: [{huge}]}}}}"):
@@ -426,13 +381,13 @@ def test_yaml_keeps_names_with_control_characters(read):
     groups = FeatureGroups({name: [name, k] for k, name in enumerate(names)}, range(9))
     text = groups.to_yaml()
     assert not set(text) & set("\x1b\u202e\x85")
-    assert "größe:" in text
     assert read(text) == groups
+    assert "größe:" in FeatureGroups({"größe": [0]}).to_yaml()
 
 
-def test_equal_keys_of_different_types_are_duplicates(read):
-    with pytest.raises(ValueError, match=r"duplicate key 1.0 \(line 1\)"):
-        read("groups: {1: {columns: [x]}, 1.0: {columns: [y]}}\n")
+def test_equal_keys_are_duplicates_however_they_are_written(read):
+    with pytest.raises(ValueError, match=r"duplicate key 'a' \(line 1\)"):
+        read("groups: {a: {columns: [x]}, 'a': {columns: [y]}}\n")
 
 
 def test_yaml_needs_its_extra(read, monkeypatch):

@@ -15,7 +15,7 @@ from scipy.linalg import LinAlgWarning
 from threadpoolctl import threadpool_limits
 
 import budgetline.fitting.linear
-from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, GroupLassoPath, Moments, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, GroupLassoPath, Moments, open_data
 from budgetline.datasets import load_nhanes
 from budgetline.leastsquares.coefficients import condition_number
 from budgetline.threads import blas_threads
@@ -56,7 +56,7 @@ def test_nist_from_moments_is_right_to_six_digits_or_warns(name):
     X, y, beta = nist(name)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = AnytimeRegressor(alpha=0.0).fit_moments(Moments.of(X, y))
+        model = AnytimeRegressor(alpha=0.0).fit_moments(Moments.from_data(X, y))
     assert np.isfinite(model.coef_path_).all()
     warned = [w for w in caught if issubclass(w.category, LinAlgWarning)]
     assert correct_digits(model, beta) >= 6 or warned
@@ -80,7 +80,7 @@ def deficient(kind, rng, n=60):
 
 
 @pytest.mark.parametrize("route", ["gram", "columns"])
-@pytest.mark.parametrize("rule", ["fr", "omp", "no-whiten", "single"])
+@pytest.mark.parametrize("rule", ["forward", "omp", "no-whiten", "single"])
 @pytest.mark.parametrize("kind", ["copies", "fewer rows than columns", "constant", "far from zero"])
 def test_without_ridge_and_rank_every_stage_is_the_pseudo_inverse(monkeypatch, kind, rule, route):
     rng = np.random.default_rng(0)
@@ -139,7 +139,7 @@ def ill_conditioned(cond, n=400, D=10):
 def test_digits_from_data_at_every_conditioning(monkeypatch, cond):
     """Refinement, then QR, take over as the Gram matrix loses its digits; also without extended precision."""
     X, y = ill_conditioned(cond)
-    for module in ("budgetline.leastsquares.accuracy", "budgetline.moments.moments"):
+    for module in ("budgetline.leastsquares.coefficients", "budgetline.moments.moments"):
         monkeypatch.setattr(f"{module}.EXTENDED_WORK", 0)
     model = AnytimeRegressor(alpha=0.0).fit(X, y)
     truth = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), y, rcond=None)[0][:-1]
@@ -205,7 +205,7 @@ def test_forward_regression_tells_near_copies_apart(monkeypatch, distance, route
     np.testing.assert_allclose(model.sequence_.gains, truth["gains"], rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("rule", ["fr", "omp"])
+@pytest.mark.parametrize("rule", ["forward", "omp"])
 @pytest.mark.parametrize("route", ["gram", "columns", "moments"])
 @pytest.mark.parametrize("distance", [1e-3, 1e-5])
 def test_what_brings_nothing_comes_cheapest_first_after_near_copies(monkeypatch, distance, route, rule):
@@ -218,7 +218,7 @@ def test_what_brings_nothing_comes_cheapest_first_after_near_copies(monkeypatch,
             model = AnytimeRegressor(groups, costs, alpha=0.0, rule=rule)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LinAlgWarning)  # moments of near copies
-                model = model.fit_moments(Moments.of(X, y)) if route == "moments" else model.fit(X, y)
+                model = model.fit_moments(Moments.from_data(X, y)) if route == "moments" else model.fit(X, y)
             assert model.order_[3:].tolist() == last
 
 
@@ -262,14 +262,14 @@ def unequal(kind, exponent, rng, n):
 ROUTES = {
     "data": lambda X, y, w: AnytimeRegressor().fit(X, y, sample_weight=w),
     "columns": lambda X, y, w: AnytimeRegressor().fit(X, y, sample_weight=w),
-    "moments": lambda X, y, w: AnytimeRegressor().fit_moments(Moments.of(X, y, w)),
+    "moments": lambda X, y, w: AnytimeRegressor().fit_moments(Moments.from_data(X, y, w)),
     "merged": lambda X, y, w: AnytimeRegressor().fit_moments(
-        sum(Moments.of(X[s], y[s], w[s]) for s in (slice(0, 1), slice(1, 8), slice(8, 15), slice(15, 20)))
+        sum(Moments.from_data(X[s], y[s], w[s]) for s in (slice(0, 1), slice(1, 8), slice(8, 15), slice(15, 20)))
     ),
     "batches": lambda X, y, w: (
         AnytimeRegressor().partial_fit(X[:9], y[:9], w[:9]).partial_fit(X[9:], y[9:], w[9:])
     ),
-    "source": lambda X, y, w: AnytimeRegressor().fit(open_source((X, y, w), chunk_rows=7)),
+    "source": lambda X, y, w: AnytimeRegressor().fit(open_data((X, y, w), chunk_rows=7)),
     "lasso": lambda X, y, w: GroupLassoPath().fit(X, y, sample_weight=w),
     "cross-validation": lambda X, y, w: AnytimeRegressorCV(alphas=[1e-5]).fit(X, y, sample_weight=w),
 }  # fmt: skip
@@ -306,7 +306,7 @@ def test_weights_of_any_unit_are_right_or_said_to_be_wrong(route, unit):
 
 def test_moments_know_of_weights_too_small_for_their_digits():
     X, y = np.random.default_rng(0).standard_normal((20, 3)), np.arange(20.0)
-    plain, tiny = Moments.of(X, y), Moments.of(X, y, np.full(20, 2.0**-1060))
+    plain, tiny = Moments.from_data(X, y), Moments.from_data(X, y, np.full(20, 2.0**-1060))
     assert plain.eps < 1e-15 < tiny.eps < 1e-2
     assert plain.scaled(-1060).eps == tiny.eps
 
@@ -315,7 +315,7 @@ def test_weights_that_are_too_unequal_are_blamed_and_not_the_table():
     rng = np.random.default_rng(0)
     X, y, weight = rng.standard_normal((30, 3)), rng.standard_normal(30), np.ones(30)
     weight[4] = 1e305
-    for fit in (AnytimeRegressor().fit, AnytimeRegressor(loss="poisson").fit, Moments.of):
+    for fit in (AnytimeRegressor().fit, AnytimeRegressor(loss="poisson").fit, Moments.from_data):
         with pytest.raises(ValueError, match=r"^sample_weight is too unequal: .* spans"):
             fit(X, np.abs(y), weight)
 
@@ -323,16 +323,16 @@ def test_weights_that_are_too_unequal_are_blamed_and_not_the_table():
 def test_weights_too_large_to_add_up_are_blamed_and_not_the_table():
     X, y = np.random.default_rng(0).standard_normal((3, 2)) * 1e10, np.arange(3.0)
     with pytest.raises(ValueError, match=r"^sample_weight is too large: the weights add up to 9e\+307"):
-        Moments.of(X, y, np.full(3, 3e307))
-    part = Moments.of(X / 1e10, y, np.full(3, 3e307))
+        Moments.from_data(X, y, np.full(3, 3e307))
+    part = Moments.from_data(X / 1e10, y, np.full(3, 3e307))
     with pytest.raises(ValueError, match=r"^moments of weights 9e\+307 and 9e\+307 add up"):
         part + part
 
 
 def test_taking_a_dominating_part_away_is_known_to_cost_digits():
     X, y = np.random.default_rng(0).standard_normal((30, 3)), np.arange(30.0)
-    heavy = Moments.of(X[:1], y[:1], [1e13])
-    left = heavy + Moments.of(X[1:], y[1:]) - heavy
+    heavy = Moments.from_data(X[:1], y[:1], [1e13])
+    left = heavy + Moments.from_data(X[1:], y[1:]) - heavy
     assert left.eps > 1e-5
 
 
@@ -351,7 +351,7 @@ def test_gains_that_drown_in_the_risk_of_a_dominating_sample_are_reported(loss, 
             if fit == "data":
                 model.fit(X, y, sample_weight=weight)
             else:
-                model.fit(open_source((X, y, weight), chunk_rows=15))
+                model.fit(open_data((X, y, weight), chunk_rows=15))
         assert ("digits of the gains can be trusted" in " ".join(str(w.message) for w in caught)) != silent
 
 

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, GroupLassoPath
 from budgetline.model.subsets import LinearSubset
-from budgetline.moments.row_samples import sample_of
+from budgetline.moments.tallies import sample_of
 
 GROUPS = {"p": ["a", "b"], "q": ["c"], "r": ["d", "e"], "s": ["f"], "t": ["g"]}
 NAMES = list("abcdefg")

@@ -12,11 +12,19 @@ from sklearn.metrics import log_loss, mean_poisson_deviance
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups, load, open_source, save
+from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, FeatureGroups, load, open_data, save
 from budgetline.datasets import load_heart
 from budgetline.glm import ConvexLoss
-from budgetline.model.population import CELL_ROWS, cells_of, factor_of
-from budgetline.model.refits import ABOVE, LIKELIER, SMALLER, WIDEST_LOG_ODDS, PopulationRisk
+from budgetline.model.population import (
+    ABOVE,
+    CELL_ROWS,
+    LIKELIER,
+    SMALLER,
+    WIDEST_LOG_ODDS,
+    PopulationRisk,
+    cells_of,
+    factor_of,
+)
 
 COLUMNS = {"p": [0], "q": [1, 2], "r": [3, 4], "s": [5], "t": [6]}
 SUBSETS = [["q", "t"], ["p"], ["r", "s"], ["s", "p", "t"], ["q", "r", "s", "t"]]
@@ -178,7 +186,7 @@ def test_a_source_has_the_same_population():
     X, score, rng = table(4, 3000)
     y = classes_of(score, rng)
     here = AnytimeClassifier(COLUMNS, rule="score", alpha=1e-3).fit(X, y)
-    streamed = AnytimeClassifier(COLUMNS, rule="score", alpha=1e-3).fit(open_source((X, y), chunk_rows=170))
+    streamed = AnytimeClassifier(COLUMNS, rule="score", alpha=1e-3).fit(open_data((X, y), chunk_rows=170))
     for names in SUBSETS:
         expected = here.predict_proba(X[:50], available=names)
         np.testing.assert_allclose(streamed.predict_proba(X[:50], available=names), expected, atol=1e-5)

@@ -17,13 +17,12 @@ import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, GroupLassoPath, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, GroupLassoPath, open_data
 from budgetline.data.parquet_files import ParquetPartition
-from budgetline.fitting import training
+from budgetline.fitting import source_training
 from budgetline.moments import passes as streaming
-from budgetline.moments.cluster import sum_with_dask
 from budgetline.moments.passes import ChunkMoments, sum_over
-from budgetline.moments.sums import Checkpoint, tree_sum
+from budgetline.moments.sums import Checkpoint, sum_with_dask, tree_sum
 
 NAMES = [f"x{k}" for k in range(4)]
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
@@ -95,7 +94,7 @@ def term(chunk):
 @pytest.mark.parametrize("count", range(41))
 def test_here_and_on_dask_sums_are_taken_as_the_same_tree(count):
     y = np.arange(float(count))
-    source = open_source((np.ones((count, 1)), y), chunk_rows=1)
+    source = open_data((np.ones((count, 1)), y), chunk_rows=1)
     here = sum_over(source, term, None)
     with dask.config.set(scheduler="synchronous"):
         there = sum_with_dask(source, term, None, None, Checkpoint(None))
@@ -120,7 +119,7 @@ def test_dask_arrays(chunks, weighted):
     w_dask = None if w is None else da.from_array(w, chunks=31)
     found = AnytimeRegressor([[0, 2], [1], [3]]).fit(X_dask, y_dask, w_dask)
     assert_same(found, AnytimeRegressor([[0, 2], [1], [3]]).fit(X, y, w))
-    here = AnytimeRegressor([[0, 2], [1], [3]]).fit(open_source((X, y, w), chunk_rows=chunks[0]))
+    here = AnytimeRegressor([[0, 2], [1], [3]]).fit(open_data((X, y, w), chunk_rows=chunks[0]))
     assert_identical(found.moments_, here.moments_)
     assert found.n_passes_ == 1
 
@@ -139,11 +138,11 @@ def test_dask_frames():
     frame = make_frame()
     data = dd.from_pandas(frame, npartitions=5, sort=False)
     wanted = AnytimeRegressor().fit(frame[NAMES], frame["y"], frame["w"])
-    found = AnytimeRegressor().fit(open_source(data, "y", weight="w"))
+    found = AnytimeRegressor().fit(open_data(data, "y", weight="w"))
     assert_same(found, wanted)
     assert found.feature_names_in_.tolist() == NAMES
     assert_same(AnytimeRegressor().fit(data[NAMES], data["y"], data["w"]), wanted)
-    several = AnytimeRegressor().fit(open_source(data, ["y", "w"]))
+    several = AnytimeRegressor().fit(open_data(data, ["y", "w"]))
     assert_same(several, AnytimeRegressor().fit(frame[NAMES], frame[["y", "w"]]), 1e-9)
     lasso = GroupLassoPath(n_lambdas=10).fit(data[NAMES], data["y"])
     assert_same(lasso, GroupLassoPath(n_lambdas=10).fit(frame[NAMES], frame["y"]))
@@ -152,9 +151,9 @@ def test_dask_frames():
 def test_dask_frames_give_the_sums_of_their_partitions():
     frame = make_frame()
     data = dd.from_pandas(frame, npartitions=6, sort=False)
-    found = AnytimeRegressor().fit(open_source(data, "y"), progress=False)
+    found = AnytimeRegressor().fit(open_data(data, "y"), progress=False)
     pieces = [data.partitions[k].compute() for k in range(6)]
-    sums = (sum_over(open_source(piece, "y"), ChunkMoments((*NAMES, "w"), ()), None) for piece in pieces)
+    sums = (sum_over(open_data(piece, "y"), ChunkMoments((*NAMES, "w"), ()), None) for piece in pieces)
     assert_identical(found.moments_, tree_sum(sums))
 
 
@@ -172,12 +171,12 @@ def test_partitions_that_are_empty_add_nothing():
     data = dd.from_pandas(frame, npartitions=5, sort=True)
     data = data[data["x0"] > 100.5]
     wanted = AnytimeRegressor().fit(frame.loc[frame["x0"] > 100.5, NAMES], frame.loc[frame["x0"] > 100.5, "y"])
-    assert_same(AnytimeRegressor().fit(open_source(data, "y", features=NAMES)), wanted)
+    assert_same(AnytimeRegressor().fit(open_data(data, "y", features=NAMES)), wanted)
     sorted_frame = frame.sort_values("x0", ignore_index=True)
     data = dd.from_pandas(sorted_frame, npartitions=5)
     data = data[data["x0"] > 100.5]
     assert 0 in [len(data.partitions[k].compute()) for k in range(5)]
-    assert_same(AnytimeRegressor().fit(open_source(data, "y", features=NAMES)), wanted)
+    assert_same(AnytimeRegressor().fit(open_data(data, "y", features=NAMES)), wanted)
     assert_same(AnytimeRegressor().fit(data[NAMES], data["y"]), wanted)
 
 
@@ -192,10 +191,10 @@ def test_files_that_dask_reads_together(tmp_path):
     write_files(tmp_path, frame, 20)
     data = dd.read_parquet(tmp_path)
     wanted = AnytimeRegressor().fit(frame[names], frame["y"])
-    assert_same(AnytimeRegressor().fit(open_source(data, "y", features=names)), wanted, 1e-9)
+    assert_same(AnytimeRegressor().fit(open_data(data, "y", features=names)), wanted, 1e-9)
     assert_same(AnytimeRegressor().fit(data[names], data["y"]), wanted, 1e-9)
     groups = FeatureGroups([["c7"], ["c0"]], remainder="drop")
-    few = AnytimeRegressor(groups).fit(open_source(data, "y"))
+    few = AnytimeRegressor(groups).fit(open_data(data, "y"))
     assert_same(few, AnytimeRegressor(groups).fit(frame[[*names, "note"]], frame["y"]), 1e-9)
 
 
@@ -205,7 +204,7 @@ def test_what_dask_data_must_be():
     with pytest.raises(ValueError, match="target y is None"):
         AnytimeRegressor().fit(X, None)
     with pytest.raises(TypeError, match="an array needs its target"):
-        open_source(X)
+        open_data(X)
     with pytest.raises(ValueError, match="y has 299 rows, X has 300"):
         AnytimeRegressor().fit(X, np.ones(299))
     with pytest.raises(ValueError, match=r"compute_chunk_sizes\(\)"):
@@ -213,11 +212,11 @@ def test_what_dask_data_must_be():
     with pytest.raises(ValueError, match="y must be a dask collection with the 5 partitions of X"):
         AnytimeRegressor().fit(data[NAMES], frame["y"])
     with pytest.raises(ValueError, match="column 'z' is not in the data"):
-        open_source(data, "z")
+        open_data(data, "z")
     broken = frame.copy()
     broken.loc[290, "x2"] = np.nan
     with pytest.raises(ValueError, match=r"partition 4.*NaN: column 'x2'"):
-        AnytimeRegressor().fit(open_source(dd.from_pandas(broken, npartitions=5), "y"))
+        AnytimeRegressor().fit(open_data(dd.from_pandas(broken, npartitions=5), "y"))
 
 
 @pytest.mark.parametrize("kind", ["logistic", "softmax", "poisson"])
@@ -244,7 +243,7 @@ def test_generalised_models_on_dask(kind):
 def test_files_are_read_inside_the_tasks(client, tmp_path):
     frame = make_frame()
     paths = write_files(tmp_path, frame, 4)
-    source = open_source(paths, "y", weight="w", chunk_rows=20)
+    source = open_data(paths, "y", weight="w", chunk_rows=20)
     here = AnytimeRegressor().fit(source)
     there = AnytimeRegressor().fit(source, client=client)
     assert_identical(here.moments_, there.moments_)
@@ -258,14 +257,14 @@ def test_files_that_change_are_read_again(client, tmp_path):
     for factor in (1.0, 2.0):
         changed = frame.assign(y=factor * frame["y"])
         paths = write_files(tmp_path, changed, 2)
-        found = AnytimeRegressor().fit(open_source(paths, "y", weight="w"), client=client)
+        found = AnytimeRegressor().fit(open_data(paths, "y", weight="w"), client=client)
         assert_same(found, AnytimeRegressor().fit(changed[NAMES], changed["y"], changed["w"]))
 
 
 def test_arrays_are_sent_in_parts(client):
     frame = make_frame(3000)
     X, y = frame[NAMES].to_numpy(), frame["y"].to_numpy()
-    source = open_source((X, y), chunk_rows=300)
+    source = open_data((X, y), chunk_rows=300)
     part = source.partitions[4].alone()
     assert len(cloudpickle.dumps(part)) < X.nbytes / 5
     (sent,), (whole,) = part.chunks(None), source.partitions[4].chunks(None)
@@ -278,16 +277,16 @@ def test_arrays_are_sent_in_parts(client):
 def test_dask_data_run_on_the_default_client_or_a_given_one(client):
     frame = make_frame()
     data = dd.from_pandas(frame, npartitions=3, sort=False)
-    wanted = AnytimeRegressor().fit(open_source(data, "y")).moments_
+    wanted = AnytimeRegressor().fit(open_data(data, "y")).moments_
     with client.as_current(), dask.config.set(scheduler=None):
-        assert_identical(AnytimeRegressor().fit(open_source(data, "y")).moments_, wanted)
-    assert_identical(AnytimeRegressor().fit(open_source(data, "y"), client=client).moments_, wanted)
+        assert_identical(AnytimeRegressor().fit(open_data(data, "y")).moments_, wanted)
+    assert_identical(AnytimeRegressor().fit(open_data(data, "y"), client=client).moments_, wanted)
 
 
 def test_generalised_models_on_a_cluster(client, tmp_path):
     frame = make_frame()
     frame["label"] = np.where(frame["y"] + np.random.default_rng(1).normal(size=300) > 0, "up", "down")
-    source = open_source(write_files(tmp_path, frame, 3), "label", weight="w", features=NAMES)
+    source = open_data(write_files(tmp_path, frame, 3), "label", weight="w", features=NAMES)
     there = AnytimeClassifier(rule="omp", alpha=1e-2).fit(source, client=client)
     here = AnytimeClassifier(rule="omp", alpha=1e-2).fit(frame[NAMES], frame["label"], frame["w"])
     assert_same(there, here, 1e-7)
@@ -297,14 +296,14 @@ def test_generalised_models_on_a_cluster(client, tmp_path):
 def test_errors_of_tasks_name_the_file_and_leave_the_model(client, tmp_path):
     frame = make_frame()
     paths = write_files(tmp_path, frame, 3)
-    model = AnytimeRegressor().fit(open_source(paths, "y"), client=client)
+    model = AnytimeRegressor().fit(open_data(paths, "y"), client=client)
     before = dict(vars(model))
     broken = frame[:60].copy()
     broken.loc[45, "x1"] = np.nan
     broken.to_parquet(paths[1], index=False, row_group_size=20)
     with pytest.raises(ValueError, match=r"01\.parquet, row group 2: .*column 'x1'"):
-        model.fit(open_source(paths, "y"), client=client)
-    source = open_source(paths[:1], "y")
+        model.fit(open_data(paths, "y"), client=client)
+    source = open_data(paths[:1], "y")
     paths[0].unlink()
     with pytest.raises(FileNotFoundError, match=r"00\.parquet"):
         model.fit(source, client=client)
@@ -313,14 +312,14 @@ def test_errors_of_tasks_name_the_file_and_leave_the_model(client, tmp_path):
 
 def test_an_iterator_cannot_be_sent(client):
     with pytest.raises(ValueError, match="tasks cannot read an iterator"):
-        AnytimeRegressor().fit(open_source(iter([(np.eye(3), np.ones(3))])), client=client)
+        AnytimeRegressor().fit(open_data(iter([(np.eye(3), np.ones(3))])), client=client)
 
 
 def test_tasks_keep_and_use_checkpoints(client, tmp_path, monkeypatch):
     folder = tmp_path / "data"
     folder.mkdir()
     paths = write_files(folder, make_frame(), 3)
-    source = open_source(paths, "y", chunk_rows=40)
+    source = open_data(paths, "y", chunk_rows=40)
     first = AnytimeRegressor().fit(source, client=client, checkpoint=tmp_path / "memory")
     assert len(list((tmp_path / "memory").iterdir())) == len(source.partitions)
     for part in (client, None):
@@ -340,7 +339,7 @@ def test_tasks_keep_and_use_checkpoints(client, tmp_path, monkeypatch):
 def test_a_worker_notices_that_a_file_has_changed(client, tmp_path, monkeypatch):
     frame = make_frame()
     frame["y"] = (frame["y"] > 0).astype(int)
-    source = open_source(write_files(tmp_path, frame, 3), "y")
+    source = open_data(write_files(tmp_path, frame, 3), "y")
     passes, original = [], streaming.Passes.total
 
     def total(self, statistic, columns):
@@ -377,7 +376,7 @@ def test_a_task_that_gives_other_rows_in_a_later_pass(tmp_path):
     with pytest.raises(
         ValueError, match=r"partition \d: pass \d read other rows .*must not change while they are read"
     ):
-        AnytimeClassifier(rule="score", alpha=1e-3).fit(open_source(data, "y"))
+        AnytimeClassifier(rule="score", alpha=1e-3).fit(open_data(data, "y"))
 
 
 @dataclass(frozen=True)
@@ -409,12 +408,12 @@ class FatalMoments(ChunkMoments):
 def test_a_worker_that_dies_changes_nothing(client, tmp_path, monkeypatch):
     folder = tmp_path / "data"
     folder.mkdir()
-    source = open_source(write_files(folder, make_frame(), 6), "y", weight="w", chunk_rows=20)
+    source = open_data(write_files(folder, make_frame(), 6), "y", weight="w", chunk_rows=20)
     wanted = AnytimeRegressor().fit(source)
     os.mkfifo(tmp_path / "who")
     os.mkfifo(tmp_path / "never")
     workers = set(client.run(os.getpid).values())
-    monkeypatch.setattr(training, "ChunkMoments", lambda *args: FatalMoments(*args, folder=str(tmp_path)))
+    monkeypatch.setattr(source_training, "ChunkMoments", lambda *args: FatalMoments(*args, folder=str(tmp_path)))
     model = AnytimeRegressor()
     fit = threading.Thread(target=lambda: model.fit(source, client=client), daemon=True)
     fit.start()

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save
 from scipy.linalg import LinAlgWarning
 
-from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments, open_source
+from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments, open_data
 from budgetline.data.parquet_files import ParquetPartition
 from budgetline.files import MANIFEST, SCHEMA, decode, encode, write_atomically
 from budgetline.moments.passes import ChunkMoments, sum_over
@@ -49,7 +49,7 @@ def assert_close(a, b, digits=1e-11):
 def test_a_round_trip_changes_nothing(tmp_path, far, targets, names):
     X, y, w = sample(far=far)
     y = y if not targets else np.column_stack([y, w][: targets[0]])
-    moments = Moments.of(X if names is None else pd.DataFrame(X, columns=names), y, w)
+    moments = Moments.from_data(X if names is None else pd.DataFrame(X, columns=names), y, w)
     moments.save(tmp_path / "m")
     assert_identical(Moments.load(tmp_path / "m"), moments)
     assert_identical(Moments.from_bytes(moments.to_bytes()), moments)
@@ -59,14 +59,14 @@ def test_a_round_trip_changes_nothing(tmp_path, far, targets, names):
 
 def test_a_model_of_loaded_moments_is_the_same(tmp_path):
     X, y, w = sample()
-    moments = Moments.of(X, y, w)
+    moments = Moments.from_data(X, y, w)
     moments.save(str(tmp_path / "m"))
     a, b = (AnytimeRegressor().fit_moments(m) for m in (moments, Moments.load(str(tmp_path / "m"))))
     np.testing.assert_array_equal(a.coef_path_, b.coef_path_)
 
 
 def test_files_of_a_newer_schema_or_another_kind_are_refused(tmp_path):
-    data = Moments.of(*sample()).to_bytes()
+    data = Moments.from_data(*sample()).to_bytes()
     arrays, fields = decode(data, "moments")
     (tmp_path / "other").write_bytes(encode("forecast", arrays, fields))
     with pytest.raises(ValueError, match="other holds 'forecast', not 'moments'"):
@@ -105,18 +105,18 @@ def test_files_of_a_newer_schema_or_another_kind_are_refused(tmp_path):
     ],
 )
 def test_fields_that_do_not_fit_together_are_refused(field, value):
-    arrays, fields = decode(Moments.of(*sample()).to_bytes(), "moments")
+    arrays, fields = decode(Moments.from_data(*sample()).to_bytes(), "moments")
     with pytest.raises(ValueError, match=r"monday does not hold moments"):
         Moments.from_bytes(encode("moments", arrays, fields | {field: value}), "monday")
 
 
 def test_fields_that_changed_are_noticed():
-    arrays, fields = decode(Moments.of(*sample()).to_bytes(), "moments")
+    arrays, fields = decode(Moments.from_data(*sample()).to_bytes(), "moments")
     for digest in ({}, {"digest": None}, {"digest": "0" * 64}):
         manifest = json.dumps({"schema": SCHEMA, "kind": "moments", "fields": fields, **digest})
         with pytest.raises(ValueError, match=r"monday .*damaged"):
             Moments.from_bytes(save(arrays, {MANIFEST: manifest}), "monday")
-    data = Moments.of(*sample()).to_bytes()
+    data = Moments.from_data(*sample()).to_bytes()
     assert data.count(rb"\"n_samples\": 60") == 1
     with pytest.raises(ValueError, match="monday is damaged: its fields and arrays are not those that were written"):
         Moments.from_bytes(data.replace(rb"\"n_samples\": 60", rb"\"n_samples\": 61"), "monday")
@@ -124,7 +124,7 @@ def test_fields_that_changed_are_noticed():
 
 @pytest.mark.parametrize("change", ["missing", "shape", "dtype", "nan"])
 def test_arrays_that_do_not_fit_together_are_refused(change):
-    arrays, fields = decode(Moments.of(*sample()).to_bytes(), "moments")
+    arrays, fields = decode(Moments.from_data(*sample()).to_bytes(), "moments")
     arrays = {name: array.copy() for name, array in arrays.items()}
     if change == "missing":
         del arrays["mean_low"]
@@ -152,7 +152,7 @@ def check_damaged(data):
 
 
 def test_truncated_at_any_byte():
-    data = Moments.of(pd.DataFrame(sample()[0], columns=["a", "b", "c"]), sample()[1]).to_bytes()
+    data = Moments.from_data(pd.DataFrame(sample()[0], columns=["a", "b", "c"]), sample()[1]).to_bytes()
     assert len(data) < 2000
     assert not any(check_damaged(data[:k]) for k in range(len(data)))
     assert not check_damaged(data + b"\0")
@@ -160,7 +160,7 @@ def test_truncated_at_any_byte():
 
 def test_two_thousand_mutations_of_one_byte():
     X, y, _ = sample(n=12345)
-    data = Moments.of(pd.DataFrame(X, columns=["a", "b", "c"]), y).to_bytes()
+    data = Moments.from_data(pd.DataFrame(X, columns=["a", "b", "c"]), y).to_bytes()
     rng = np.random.default_rng(0)
     accepted = 0
     for position, value in zip(rng.integers(0, len(data), 2000), rng.integers(0, 256, 2000), strict=True):
@@ -177,7 +177,7 @@ def test_two_thousand_mutations_of_one_byte():
 
 
 def test_a_write_that_fails_leaves_nothing_and_spoils_nothing(tmp_path, monkeypatch):
-    before, after = Moments.of(*sample(0)), Moments.of(*sample(1))
+    before, after = Moments.from_data(*sample(0)), Moments.from_data(*sample(1))
     before.save(tmp_path / "m")
 
     def fail(*_):
@@ -202,7 +202,7 @@ def test_a_write_that_fails_leaves_nothing_and_spoils_nothing(tmp_path, monkeypa
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_was_added_can_be_taken_away(far, weighted):
     a, b = ((X, y, w if weighted else None) for X, y, w in (sample(0, 60, far=far), sample(1, 45, far=far)))
-    a, b = Moments.of(*a), Moments.of(*b)
+    a, b = Moments.from_data(*a), Moments.from_data(*b)
     left = (a + b) - b
     assert_close(left, a)
     assert EPS <= left.eps < 100 * EPS
@@ -212,13 +212,13 @@ def test_what_was_added_can_be_taken_away(far, weighted):
 
 
 def test_nothing_may_be_left_over():
-    a, b = Moments.of(*sample(0, 60)), Moments.of(*sample(1, 45))
+    a, b = Moments.from_data(*sample(0, 60)), Moments.from_data(*sample(1, 45))
     with pytest.raises(ValueError, match="cannot remove 60 of 60 samples"):
         a - a
     with pytest.raises(ValueError, match="cannot remove 105 of 60 samples"):
         a - (a + b)
     with pytest.raises(ValueError, match="nothing would be left"):
-        Moments.of(*sample(0, 60)[:2]) - Moments.of(*sample(1, 45)[:2], np.full(45, 2.0))
+        Moments.from_data(*sample(0, 60)[:2]) - Moments.from_data(*sample(1, 45)[:2], np.full(45, 2.0))
     with pytest.raises(TypeError):
         a - 1
 
@@ -226,20 +226,20 @@ def test_nothing_may_be_left_over():
 def test_only_moments_of_the_same_columns_can_be_taken_away():
     X, y, _ = sample()
     with pytest.raises(ValueError, match=r"3 features.*2 features"):
-        Moments.of(X, y) - Moments.of(X[:5, :2], y[:5])
+        Moments.from_data(X, y) - Moments.from_data(X[:5, :2], y[:5])
     with pytest.raises(ValueError, match="different columns: 'c' and 'd'"):
-        Moments.of(pd.DataFrame(X, columns=list("abc")), y) - Moments.of(
+        Moments.from_data(pd.DataFrame(X, columns=list("abc")), y) - Moments.from_data(
             pd.DataFrame(X[:5], columns=list("abd")), y[:5]
         )
     with pytest.raises(ValueError, match="different columns"):
-        Moments.of(pd.DataFrame(X, columns=list("abc")), y) - Moments.of(X[:5], y[:5])
+        Moments.from_data(pd.DataFrame(X, columns=list("abc")), y) - Moments.from_data(X[:5], y[:5])
 
 
 @pytest.mark.parametrize("spread", [1e4, 3e6])
 def test_digits_that_cancel_are_counted_and_told(spread):
     """Rows of a far larger spread leave little of the digits of the rest: the model says so."""
     X, y, _ = sample(0, 200)
-    a, b = Moments.of(X, y), Moments.of(spread * sample(1, 200)[0], y)
+    a, b = Moments.from_data(X, y), Moments.from_data(spread * sample(1, 200)[0], y)
     left = (a + b) - b
     error = np.abs(left.scatter / a.scatter - 1).max()
     assert left.eps > 0.01 * spread**2 * EPS
@@ -259,7 +259,7 @@ def test_a_column_of_which_only_noise_is_left_is_constant():
     X, y, _ = sample(0, 200)
     quiet = X.copy()
     quiet[:, 1] = 5.0
-    a, b = Moments.of(quiet, y), Moments.of(1e3 * X, y)
+    a, b = Moments.from_data(quiet, y), Moments.from_data(1e3 * X, y)
     left = (a + b) - b
     assert left.scatter[1, 1] == 0
     assert AnytimeRegressor().fit_moments(left).coef_[1] == 0
@@ -268,12 +268,12 @@ def test_a_column_of_which_only_noise_is_left_is_constant():
 def test_a_sliding_window_of_days():
     """Thirty days, of which the last seven count: a day comes, a day goes."""
     days = [sample(seed, 50, far=seed / 10) for seed in range(30)]
-    moments = [Moments.of(*day) for day in days]
+    moments = [Moments.from_data(*day) for day in days]
     window = sum(moments[:7])
     for new in range(7, 30):
         window = window + moments[new] - moments[new - 7]
     X, y, w = (np.concatenate(parts) for parts in zip(*days[-7:], strict=True))
-    assert_close(window, Moments.of(X, y, w))
+    assert_close(window, Moments.from_data(X, y, w))
     found, wanted = AnytimeRegressor().fit_moments(window), AnytimeRegressor().fit(X, y, w)
     assert found.sequence_.groups == wanted.sequence_.groups
     np.testing.assert_allclose(found.coef_path_, wanted.coef_path_, rtol=1e-9)
@@ -295,7 +295,7 @@ def files(tmp_path):
 
 
 def opened(folder, **keywords):
-    return open_source(folder, "y", weight="w", chunk_rows=20, **keywords)
+    return open_data(folder, "y", weight="w", chunk_rows=20, **keywords)
 
 
 @pytest.fixture
@@ -370,8 +370,8 @@ def test_the_folder_does_not_mix_up_columns_targets_or_weights(files):
         (GroupLassoPath(), {"target": "y", "weight": "w"}),
     ]
     for model, keywords in variants:
-        found = model.fit(open_source(folder, **keywords), checkpoint=memory).moments_
-        assert_identical(found, model.fit(open_source(folder, **keywords)).moments_)
+        found = model.fit(open_data(folder, **keywords), checkpoint=memory).moments_
+        assert_identical(found, model.fit(open_data(folder, **keywords)).moments_)
     assert len(list(memory.iterdir())) == 5 * (len(variants) - 1)  # the lasso shares those of the first
 
 
@@ -429,18 +429,6 @@ def test_a_damaged_checkpoint_is_read_again_from_the_data_with_a_warning(files, 
     assert read == []
 
 
-def test_a_checkpoint_under_the_name_of_another_is_not_used(files):
-    folder, memory = files
-    wanted = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
-    AnytimeRegressor().fit(open_source(folder, "a", weight="w", chunk_rows=20), checkpoint=memory / "other")
-    victim, other = sorted(memory.glob("*.moments"))[0], sorted((memory / "other").iterdir())[0]
-    for data in (other.read_bytes(), wanted.moments_.to_bytes()):
-        victim.write_bytes(data)
-        with pytest.warns(UserWarning, match=rf"{victim.name} .*the data are read again"):
-            found = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
-        assert_identical(found.moments_, wanted.moments_)
-
-
 def test_another_statistic_of_the_same_rows_is_not_used(files):
     folder, memory = files
     names, source = ("a", "b", "c"), opened(folder)
@@ -474,7 +462,7 @@ def test_csv_and_svmlight_are_remembered_too(tmp_path):
     (tmp_path / "a.svm").write_text("\n".join(lines))
     for name, target in (("a.csv", "y"), ("a.svm", None)):
         memory = tmp_path / f"{name} memory"
-        models = [AnytimeRegressor().fit(open_source(tmp_path / name, target), checkpoint=memory) for _ in range(2)]
+        models = [AnytimeRegressor().fit(open_data(tmp_path / name, target), checkpoint=memory) for _ in range(2)]
         assert len(list(memory.iterdir())) == 1
         assert_identical(models[0].moments_, models[1].moments_)
         np.testing.assert_allclose(models[1].coef_, AnytimeRegressor().fit(X, y).coef_, rtol=1e-10)
@@ -483,7 +471,7 @@ def test_csv_and_svmlight_are_remembered_too(tmp_path):
 def test_arrays_are_not_remembered(tmp_path):
     X, y, _ = sample()
     for factor in (1.0, 2.0):
-        model = AnytimeRegressor().fit(open_source((X, factor * y)), checkpoint=tmp_path / "memory")
+        model = AnytimeRegressor().fit(open_data((X, factor * y)), checkpoint=tmp_path / "memory")
         np.testing.assert_allclose(model.coef_, factor * AnytimeRegressor().fit(X, y).coef_, rtol=1e-10)
     assert not (tmp_path / "memory").exists()
 
@@ -530,11 +518,11 @@ def test_rows_bit_by_bit_give_the_model_of_all_rows(estimator, far):
 def test_partial_fit_goes_on_after_every_kind_of_fit(tmp_path):
     X, y, _ = sample(n=100)
     whole = AnytimeRegressor().fit(X, y)
-    half = Moments.of(X[:50], y[:50])
+    half = Moments.from_data(X[:50], y[:50])
     for first in (
         AnytimeRegressor().fit(X[:50], y[:50]),
         AnytimeRegressor().fit_moments(half),
-        AnytimeRegressor().fit(open_source((X[:50], y[:50]), chunk_rows=9)),
+        AnytimeRegressor().fit(open_data((X[:50], y[:50]), chunk_rows=9)),
         AnytimeRegressor().partial_fit(X[:50], y[:50]),
     ):
         np.testing.assert_allclose(first.partial_fit(X[50:], y[50:]).coef_path_, whole.coef_path_, rtol=1e-10)
@@ -549,8 +537,8 @@ def test_moments_of_a_fit_take_part_in_the_next_days(tmp_path):
     AnytimeRegressor().fit(days[0][0], days[0][1]).moments_.save(tmp_path / "state")
     state = Moments.load(tmp_path / "state")
     for X, y, _ in days[1:]:
-        state = state + Moments.of(X, y)
-    state = state - Moments.of(*days[0][:2])
+        state = state + Moments.from_data(X, y)
+    state = state - Moments.from_data(*days[0][:2])
     X, y = (np.concatenate([days[1][k], days[2][k]]) for k in (0, 1))
     np.testing.assert_allclose(
         AnytimeRegressor().fit_moments(state).coef_path_, AnytimeRegressor().fit(X, y).coef_path_, rtol=1e-10
@@ -606,18 +594,18 @@ def test_partial_fit_is_for_squared_error():
     model = AnytimeRegressor(loss="poisson", rule="omp").fit(X, np.abs(y).round())
     assert not hasattr(model, "moments_")
     with pytest.raises(ValueError, match="squared error only"):
-        AnytimeRegressor(loss="poisson").fit_moments(Moments.of(X, y))
+        AnytimeRegressor(loss="poisson").fit_moments(Moments.from_data(X, y))
 
 
 def test_files_are_for_whom_the_user_lets_read(tmp_path):
     plain = tmp_path / "plain"
     plain.write_bytes(b"")
-    Moments.of([[1.0], [3.0]], [0.0, 1.0]).save(tmp_path / "a.moments")
+    Moments.from_data([[1.0], [3.0]], [0.0, 1.0]).save(tmp_path / "a.moments")
     assert (tmp_path / "a.moments").stat().st_mode == plain.stat().st_mode
 
 
 def test_every_changed_byte_is_noticed():
-    data = Moments.of(np.random.default_rng(0).normal(size=(20, 3)), np.arange(20.0)).to_bytes()
+    data = Moments.from_data(np.random.default_rng(0).normal(size=(20, 3)), np.arange(20.0)).to_bytes()
     for k in range(len(data) - 8 * 16, len(data)):  # the last entries of the scatter
         damaged = bytearray(data)
         damaged[k] ^= 1

@@ -28,7 +28,6 @@ class Question:
     budget: float
     included: tuple[int, ...]
     excluded: tuple[int, ...]
-    rivals: tuple[tuple[int, ...], ...]
 
     @property
     def groups(self):
@@ -51,8 +50,6 @@ class Question:
         found = self.problem.set_costs <= self.budget * (1 + 1e-12)
         for g, needed in self.shop.requires.items():
             found &= ~sets[:, g] | sets[:, sorted(needed)].all(axis=1)
-        for each in self.rivals:
-            found &= sets[:, list(each)].sum(axis=1) <= 1
         return found & self.problem.between(self.included, self.excluded)
 
 
@@ -87,12 +84,8 @@ def draw(seed, J=None):
     state = rng.random(J)
     included = tuple(np.flatnonzero(state < 0.12).tolist()) if rng.random() < 0.5 else ()
     excluded = tuple(np.flatnonzero(state > 0.85).tolist()) if rng.random() < 0.5 else ()
-    rivals = ()
-    if rng.random() < 0.6:
-        sizes = rng.integers(2, min(J, 4) + 1, size=rng.integers(1, 4))
-        rivals = tuple(tuple(sorted(rng.choice(J, size=s, replace=False).tolist())) for s in sizes)
     budget = float(problem.set_costs[-1] * rng.choice([0.1, 0.3, 0.6, 1.0, 2.0]))
-    question = Question(problem, shop, penalties, budget, included, excluded, rivals)
+    question = Question(problem, shop, penalties, budget, included, excluded)
     return question if question.allowed().any() else replace(question, included=(), excluded=(), budget=budget)
 
 
@@ -101,8 +94,7 @@ def planned(question, time_limit):
     model = AnytimeRegressor(question.groups, alpha=problem.alpha).fit(problem.X, problem.Y, problem.w)
     model.model_ = replace(model.model_, penalties=question.penalties)
     return model, model.plan(
-        question.budget, include=named(question.included), exclude=named(question.excluded),
-        at_most_one=[named(each) for each in question.rivals], time_limit=time_limit,
+        question.budget, include=named(question.included), exclude=named(question.excluded), time_limit=time_limit,
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ GROUPS = FeatureGroups(
     remainder="drop",
 )
 PAIRS = Encoding("spline", interactions=4)
-LEVELS = Encoding("linear", columns={"code": "levels"}, max_levels=3)
+LEVELS = Encoding("linear", columns={"code": "categories"}, max_categories=3)
 
 
 @cache
@@ -257,7 +257,7 @@ def test_asinh_is_right_to_the_last_digits():
 def test_levels_that_are_all_rare_and_flags_are_ours():
     X = pd.DataFrame({"id": [f"id {k}" for k in range(60)], "gap": [None] * 60, "flag": [True, False] * 30})
     X["rare gap"] = [None] * 50 + list("abcdefghij")
-    encoding = Encoding(columns={"id": "levels"})  # which it is anyway, but without a warning
+    encoding = Encoding(columns={"id": "categories"})  # which it is anyway, but without a warning
     model = AnytimeRegressor(encoding=encoding, alpha=1e-3).fit(X, np.arange(60) % 2 + np.arange(60) / 60)
     session = session_for(model)
     columns = fed(X, session.get_inputs())
@@ -277,7 +277,7 @@ def test_a_column_whose_name_is_taken_is_refused(name):
 
 def test_levels_that_are_no_text_are_refused():
     X = np.array([["Ulm"], ["\ud800"]] * 20, dtype=object)
-    with pytest.raises(ValueError, match="column 'x0' cannot be exported: its levels are no valid text"):
+    with pytest.raises(ValueError, match="column 'x0' cannot be exported: its categories are no valid text"):
         budgetline.to_onnx(AnytimeRegressor(encoding="linear").fit(X, np.arange(40) % 2))
 
 

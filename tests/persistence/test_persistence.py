@@ -5,9 +5,11 @@ import dataclasses
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tracemalloc
+import warnings
 from functools import cache
 from itertools import chain, combinations
 from typing import get_args, get_type_hints
@@ -35,7 +37,7 @@ from budgetline import (
     GroupLassoPath,
     Moments,
     budget_curve,
-    open_source,
+    open_data,
 )
 from budgetline.codec import from_bytes, to_bytes
 from budgetline.files import MANIFEST, SCHEMA, decode, encode
@@ -111,7 +113,7 @@ def fits():
     """Return name -> (X, a function that fits a model on it)."""
     X, y, w = data()
     counts, Y = np.floor(np.exp(y / 3)), np.column_stack([y, X[:, 0] - y**2])
-    source, score = open_source((X, y), chunk_rows=20), {"rule": "score", "alpha": 1e-3}
+    source, score = open_data((X, y), chunk_rows=20), {"rule": "score", "alpha": 1e-3}
     found = {
         "regressor": (X, lambda: AnytimeRegressor(GROUPS).fit(X, y)),
         "weights": (X, lambda: AnytimeRegressor(GROUPS, rule="omp").fit(X, y, w)),
@@ -122,9 +124,11 @@ def fits():
         "shared costs": (X, lambda: AnytimeRegressor(SHARING).fit(X, y)),
         "no stage": (X, lambda: AnytimeRegressor(GROUPS, max_cost=0.25).fit(X, y)),
         "singular": (singular(), lambda: AnytimeRegressor(GROUPS, alpha=0.0).fit(singular(), y)),
-        "encoded": (raw(), lambda: AnytimeRegressor(NAMED, encoding=Encoding("spline", 4, min_rows=9)).fit(raw(), y)),
+        "encoded": (
+            raw(), lambda: AnytimeRegressor(NAMED, encoding=Encoding("spline", 4, min_frequency=9)).fit(raw(), y)
+        ),
         "encoded classifier": (raw(), lambda: AnytimeClassifier(
-            encoding=Encoding("linear", columns={"e": {"numbers": "spline", "knots": [-1.0, 0.5, 1]}}), **score
+            encoding=Encoding("linear", columns={"e": {"numbers": "spline", "knots": 3}}), **score
         ).fit(raw(), labels("two texts"))),
         "encoded pairs": (raw(), lambda: AnytimeClassifier(
             encoding=Encoding("spline", interactions=2), **score).fit(raw(), labels("text"))),
@@ -135,11 +139,11 @@ def fits():
         "source": (X, lambda: AnytimeRegressor(GROUPS).fit(source)),
         "poisson": (X, lambda: AnytimeRegressor(GROUPS, loss="poisson", alpha=1e-3, tol=1e-8).fit(X, counts)),
         "poisson source": (X, lambda: AnytimeRegressor(GROUPS, loss="poisson", **score).fit(
-            open_source((X, counts), chunk_rows=20))),
+            open_data((X, counts), chunk_rows=20))),
         "lasso": (X, lambda: GroupLassoPath(GROUPS, n_lambdas=20).fit(X, Y)),
         "shrunken lasso": (frame(), lambda: GroupLassoPath(NAMED, n_lambdas=20, refit=False).fit(frame(), y)),
         "search": (X, lambda: AnytimeRegressorCV(GROUPS, alphas=np.logspace(-4, 0, 3), cv=3).fit(X, y)),
-        "wide search": (X, lambda: AnytimeRegressorCV(GROUPS, alphas=[1, 0.1], one_standard_error=True).fit(X, Y)),
+        "wide search": (X, lambda: AnytimeRegressorCV(GROUPS, alphas=[1, 0.1], stop_at_best=True).fit(X, Y)),
         "classifier search": (X, lambda: AnytimeClassifierCV(
             GROUPS, alphas=(1e-2, np.float64(1)), cv=2, rule="omp").fit(X, labels("text"))),
         "two class search": (X, lambda: AnytimeClassifierCV(
@@ -149,7 +153,7 @@ def fits():
         "truncated classifier": (frame(), lambda: AnytimeClassifier(
             NAMED, alpha=1e-2, max_groups=2).fit(frame(), labels("int"))),
         "classifier source": (X, lambda: AnytimeClassifier(GROUPS, **score).fit(
-            open_source((X, labels("int")), chunk_rows=20))),
+            open_data((X, labels("int")), chunk_rows=20))),
         "no stage classifier": (X, lambda: AnytimeClassifier(GROUPS, max_cost=0.25).fit(X, labels("int"))),
     }  # fmt: skip
     schedules = ["doubling", "cheapest", "random", Doubling(c_min=2, literal=True), Doubling(np.float64(1.5)),
@@ -281,41 +285,17 @@ def test_rows_are_added_as_without_the_trip(name, tmp_path):
     assert found.moments_.n_samples == 120
 
 
-def folds_of_a_source():
-    X, y, _ = data()
-    return AnytimeRegressorCV(GROUPS, alphas=[1e-3, 1.0], cv=3).fit(open_source((X, y), chunk_rows=20))
-
-
-def test_the_moments_of_folds_are_kept(tmp_path):
-    X, y, _ = data()
-    model = folds_of_a_source()
-    found = trip(model, tmp_path)
-    assert len(found.fold_moments_) == 3
-    assert_same(found, model)
-    assert_same(found.partial_fit(X[:9], y[:9]), model.partial_fit(X[:9], y[:9]))
-    assert trip(found, tmp_path).moments_.n_samples == 89
-
-
-def test_moments_of_folds_belong_to_the_model(tmp_path):
-    path = tmp_path / "model"
-    budgetline.save(folds_of_a_source(), path)
+def test_moments_belong_to_the_model(tmp_path):
+    path, (X, y, _) = tmp_path / "model", data()
+    budgetline.save(AnytimeRegressor(GROUPS).fit(X, y), path)
     arrays, fields = decode(path.read_bytes(), "model")
-    other = np.frombuffer(Moments.of(data()[0][:, :2], data()[1]).to_bytes(), np.uint8)
     for changed in (
-        arrays | {"fold_moments1": other},
-        arrays | {"fold_moments1": arrays["fold_moments1"][:-1]},
-        arrays | {"fold_moments4": arrays["fold_moments1"]},
-        {name: array for name, array in arrays.items() if name != "fold_moments0"},
-        {name: array for name, array in arrays.items() if name != "moments"},
+        arrays | {"moments.scatter": arrays["moments.scatter"][:-1, :-1]},
+        {name: array for name, array in arrays.items() if name != "moments.scatter"},
     ):
         path.write_bytes(encode("model", changed, fields))
         with pytest.raises(ValueError, match=r"it is damaged: .*moments"):
             budgetline.load(path)
-    budgetline.save(case("regressor")[1], path)
-    arrays, fields = decode(path.read_bytes(), "model")
-    path.write_bytes(encode("model", arrays | {"fold_moments0": arrays["moments"]}, fields))
-    with pytest.raises(ValueError, match="fold_moments are not for AnytimeRegressor"):
-        budgetline.load(path)
 
 
 @pytest.mark.parametrize("name", ["regressor", "text labels", "lasso"])
@@ -351,29 +331,6 @@ def test_coefficients_are_stored_for_the_columns_of_the_sequence(tmp_path):
     trip(model, tmp_path)
     assert decode((tmp_path / "model").read_bytes(), "model")[0]["coef"].shape == (3, 1, 3)
     assert (tmp_path / "model").stat().st_size < 60_000 < model.coef_path_.nbytes * 3
-
-
-@pytest.mark.parametrize("make", [AnytimeRegressor, AnytimeClassifier])
-def test_a_file_has_half_the_size_of_its_square_arrays(make, tmp_path):
-    """A stage has coefficients of the columns bought so far; moments are symmetric, factors triangular."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 128))
-    groups = [[k, k + 64] for k in range(64)]
-    model = make(groups, rule="omp", alpha=0.1).fit(X, (X[:, 0] + rng.standard_normal(300) > 0).astype(int))
-    assert_same(trip(model, tmp_path), model)
-    arrays = {"coef": 64 * 128, "factor": 128 * 128} | ({"moments": 128 * 128} if make is AnytimeRegressor else {})
-    others = 8 * 128 * (64 + 6)  # means of cells, and what has one entry per column
-    assert (tmp_path / "model").stat().st_size < 0.55 * 8 * sum(arrays.values()) + others + 30_000
-
-
-def test_many_small_arrays_are_stored_as_one(tmp_path):
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.standard_normal((20, 400)), columns=[f"g{k}" for k in range(400)])
-    model = AnytimeRegressor(encoding="linear", max_groups=2).fit(X, X["g7"] + X["g9"])
-    found = trip(model, tmp_path)
-    assert_same(found, model)
-    assert_same_predictions(model, found, X)
-    assert len(decode((tmp_path / "model").read_bytes(), "model")[0]) < 50
 
 
 def test_very_many_columns_of_which_few_are_used(tmp_path):
@@ -448,7 +405,6 @@ def test_settings_that_predictions_do_not_need_are_left_out_with_a_warning(tmp_p
         budgetline.save(model, tmp_path / "model")
     found = budgetline.load(tmp_path / "model")
     assert found.cv is None
-    assert decode((tmp_path / "model").read_bytes(), "model")[1]["left_out"] == ["cv"]
     assert_same_predictions(model, found, X)
 
     class Backwards:
@@ -495,7 +451,7 @@ def test_only_fitted_models_are_saved(tmp_path):
         "Pipeline": make_pipeline(StandardScaler(), AnytimeRegressor()).fit(X, y),
         "Mine": Mine().fit(X, y),
         "the class AnytimeRegressor": AnytimeRegressor,
-        "Moments": Moments.of(X, y),
+        "Moments": Moments.from_data(X, y),
         "NoneType": None,
     }
     for name, other in others.items():
@@ -567,21 +523,21 @@ def test_an_older_schema_says_to_fit_again(tmp_path):
     path = tmp_path / "model"
     path.write_bytes(save_tensors({}, {MANIFEST: json.dumps({"schema": 1, "kind": "model", "fields": {}})}))
     for read in (budgetline.load, Moments.load):
-        with pytest.raises(ValueError, match=r"model has schema 1, .*: fit and save again"):
+        with pytest.raises(ValueError, match=r"model has schema 1, .* or fit and save again"):
             read(path)
 
 
 @pytest.mark.parametrize("schema", [0, -1, True, "1", 1.0, None, [1]])
-def test_a_schema_that_never_was_is_damage(schema, tmp_path):
+def test_a_schema_that_never_was_is_refused(schema, tmp_path):
     manifest = json.dumps({"schema": schema, "kind": "model", "digest": "", "fields": {}})
     (tmp_path / "model").write_bytes(save_tensors({}, {MANIFEST: manifest}))
-    with pytest.raises(ValueError, match="is damaged: it has schema"):
+    with pytest.raises(ValueError, match="has schema"):
         budgetline.load(tmp_path / "model")
 
 
 def test_other_kinds_are_refused(tmp_path):
     X, y, _ = data()
-    Moments.of(X, y).save(tmp_path / "moments")
+    Moments.from_data(X, y).save(tmp_path / "moments")
     with pytest.raises(ValueError, match="holds 'moments', not 'model'"):
         budgetline.load(tmp_path / "moments")
     trip(case("regressor")[1], tmp_path)
@@ -620,31 +576,12 @@ def test_sizes_are_checked_before_memory_is_taken(tmp_path):
 
 
 @pytest.mark.parametrize("n_features", [10**8, 10**12, 10**30])
-@pytest.mark.parametrize("remainder", ["error", "drop"])
-def test_columns_that_nothing_accounts_for_are_refused(n_features, remainder, tmp_path):
+def test_columns_that_nothing_accounts_for_are_refused(n_features, tmp_path):
     budgetline.save(case("lasso")[1], tmp_path / "model")
     arrays, fields = decode((tmp_path / "model").read_bytes(), "model")
-    fields["n_features"], fields["feature_groups"]["remainder"] = n_features, remainder
+    fields["n_features"] = n_features
     (tmp_path / "model").write_bytes(encode("model", arrays, fields))
-    assert peak_of(tmp_path / "model", "too many|n_features") < 10**7
-
-
-def test_small_files_do_not_unfold_into_large_ones(tmp_path):
-    path = tmp_path / "model"
-    budgetline.save(case("text labels")[1], path)
-    arrays, fields = decode(path.read_bytes(), "model")
-    values = [f"{k}" for k in range(8_000)]
-    array = {"dtype": "str", "width": 6, "shape": [8_000], "values": values}
-    for change in (
-        {"classes": {"array": array}, "target_shape": [8_000]},  # softmax over P classes has a P × P matrix
-        {"classes": {"array": array | {"width": 10**6}}},
-        {"settings": fields["settings"] | {"costs": {"array": array | {"shape": [10**9, 10**9]}}}},
-        {"settings": fields["settings"] | {"costs": {"array": array | {"shape": [0, 10**18], "values": []}}}},
-        {"n_features": 10**15},
-    ):
-        more = {"intercept": np.zeros((0, 8_000)), "null_intercept": np.zeros(8_000), "order": np.zeros(0, np.int64)}
-        path.write_bytes(encode("model", arrays | (more if "target_shape" in change else {}), fields | change))
-        assert peak_of(path, "damaged") < 10**8
+    assert peak_of(tmp_path / "model", "n_features") < 10**7
 
 
 def test_deep_nesting_is_damage(tmp_path):
@@ -695,7 +632,7 @@ def flipped(data, rng):
 
 JUNK = [None, True, False, 0, 1, 2, -1, 7, 10**30, 0.5, -1.5, 1e300, "", "x", "AnytimeRegressor", [], {}, [[]], [None],
         ["a", 1], {"a": 1}, {"tuple": [1]}, {"float": "nan"}, {"array": {}}, {"schedule": ["Doubling", {"c_min": -1}]},
-        {"dict": [[[], 1]]}, {"scalar": {"dtype": "int8", "width": 0, "shape": [], "values": [300]}}]  # fmt: skip
+        {"dict": [[[], 1]]}, {"scalar": {"dtype": "int8", "shape": [], "values": [300]}}]  # fmt: skip
 
 
 def places(tree, path=()):
@@ -734,7 +671,7 @@ def change_array(arrays, rng):
     if what == 0:
         del arrays[name]
     elif what == 1:
-        arrays[rng.choice(["extra", "H9", "moments", "least_squares.U", "path.lambdas", "search.cv_scores"])] = array
+        arrays[rng.choice(["extra", "H9", "moments.mean", "subset.U", "arrays.lambdas_", "arrays.cv_scores_"])] = array
     elif what == 2:
         with np.errstate(all="ignore"):
             arrays[name] = array.astype(rng.choice(["<f4", "<i8", "<i4", "<u8", "|u1", "|b1", "<f8", "<f2"]))
@@ -758,16 +695,8 @@ def change_array(arrays, rng):
 def forged(data, rng):
     """Return a file whose digest is right, but not what it holds."""
     arrays, fields = decode(data, "model")
-    moments = arrays.get("moments")
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        if rng.random() < 0.15 and moments is not None:
-            inner, manifest = decode(moments.tobytes(), "moments")
-            if rng.random() < 0.5:
-                change_field(manifest, rng)
-            else:
-                change_array(inner, rng)
-            arrays["moments"] = np.frombuffer(encode("moments", inner, manifest), np.uint8)
-        elif rng.random() < 0.6 and fields:
+        if rng.random() < 0.6 and fields:
             change_field(fields, rng)
         elif arrays:
             change_array(arrays, rng)
@@ -788,62 +717,54 @@ def test_every_part_is_needed_and_of_its_type(name, tmp_path):
 
     check(arrays | {"extra": np.zeros(3)}, fields, "extra is not a field")
     check(arrays, fields | {"extra": None}, "extra is not a field")
-    check(arrays, fields | {"settings": fields["settings"] | {"extra": 1}}, "settings are not those of")
-    check(arrays, fields | {"left_out": ["rule"]}, "settings are not those of")
+    check(arrays, fields | {"settings": fields["settings"] | {"extra": 1}}, "'extra'")
     for part in fields:
         check(arrays, {key: value for key, value in fields.items() if key != part}, f"{part} is missing")
         for other in (3.5, -1, [1], {"a": "b"}, True):
-            if type(fields[part]) is not type(other):
+            if type(fields[part]) is not type(other) and (part, other) != ("null_value", -1):
                 check(arrays, fields | {part: other}, "")
     for part, array in arrays.items():
         own = part.rpartition(".")[2]
+        free = part.startswith("arrays.")  # further attributes, of any shape
         with np.errstate(invalid="ignore"):
-            others = [array[None], *(array.astype(d) for d in ("<f4", "<i8", "|u1", "<f8") if array.dtype != d)]
-        if own not in ("cv_scores", "held_out", "factor"):  # of any number of folds or points, of any rank
-            others += [array[:-1], np.concatenate([array, array[:1]])]
+            others = [array.astype(d) for d in ("<f4", "<i8", "|u1", "<f8") if array.dtype != d]
+        if not free and own != "factor":  # of any rank
+            others += [array[None], array[:-1], np.concatenate([array, array[:1]])]
+        elif not free:
+            others += [array[None]]
         for other in others:
-            check(arrays | {part: other}, fields, "" if own in ("moments", "U", "intercept", "lambdas") else own)
-        without = {key: value for key, value in arrays.items() if key != part}
-        if part != "moments":  # which a model may be without
-            check(without, fields, "")
-        if array.dtype == np.float64:
+            check(arrays | {part: other}, fields, "")
+        check({key: value for key, value in arrays.items() if key != part}, fields, re.escape(f"{part} is missing"))
+        if array.dtype == np.float64 and not free and part != "scale":
             gap = array.copy()
             gap.flat[-1] = np.nan
-            if own not in ("cv_scores", "correction_scores", "held_out", "entry_lambdas"):
-                check(arrays | {part: gap}, fields, part)
+            check(arrays | {part: gap}, fields, re.escape(f"{part} holds"))
     for other in ([float(p) for p in fields["target_shape"] or [1]], [True], [2**40], [1, 1]):
         check(arrays, fields | {"target_shape": other}, "target_shape")
     for other in (float(fields["n_features"]), fields["n_features"] + 1, -1, 2**70):
         check(arrays, fields | {"n_features": other}, "n_features|features are too many|in no group")
-    if (kept := "least_squares.kept") in arrays:
+    if (kept := "subset.kept") in arrays:
         check(arrays | {kept: np.full(arrays[kept].shape, 2, np.uint8).view(bool)}, fields, f"{kept} holds flags")
 
 
 @pytest.mark.parametrize(
     "plain",
     [
-        {"array": {"dtype": "float64", "width": 0, "shape": [1], "values": ["1"]}},
-        {"array": {"dtype": "int8", "width": 0, "shape": [1], "values": [1.5]}},
-        {"array": {"dtype": "int8", "width": 0, "shape": [1], "values": [300]}},
-        {"array": {"dtype": "float32", "width": 0, "shape": [1], "values": [1e300]}},
-        {"array": {"dtype": "datetime64[s]", "width": 0, "shape": [1], "values": [1]}},
-        {"array": {"dtype": "float64", "width": 0, "shape": [2, -1], "values": [1.0, 2.0]}},
-        {"array": {"dtype": "float64", "width": 0, "shape": [True], "values": [1.0]}},
-        {"array": {"dtype": "str", "width": 2, "shape": [1], "values": ["abc"]}},
-        {"array": {"dtype": "str", "width": 2000, "shape": [1], "values": ["abc"]}},
-        {"dict": [[1, 2], [1, 3]]},
+        {"array": {"dtype": "int8", "shape": [1], "values": [300]}},
+        {"array": {"dtype": "datetime64[s]", "shape": [1], "values": [1]}},
+        {"array": {"dtype": "float64", "shape": [True], "values": [1.0]}},
+        {"array": {"dtype": "float64", "shape": [3], "values": [1.0]}},
+        {"array": {"dtype": "f8,f8", "shape": [1], "values": [1.0]}},
+        {"array": {"dtype": "a type", "shape": [1], "values": [1.0]}},
         {"dict": [[[], 2]]},
         {"dict": {"ab": 1}},
         {"tuple": "ab"},
         {"tuple": [1], "dict": []},
-        {"float": "1.5"},
         {"os.system": "true"},
         {"schedule": ["Doubling", {"c_min": 1, "literal": "yes"}]},
         {"schedule": ["Doubling", {"c_min": "1", "literal": False}]},
         {"schedule": ["Doubling", {"c_min": [1], "literal": False}]},
         {"schedule": ["RandomOrder", {"random_state": 1, "more": 2}]},
-        {"schedule": ["RandomOrder", {}]},
-        {"schedule": ["FixedOrder", {"groups": [1, 2]}]},
         {"schedule": ["FixedOrder", {"groups": {"tuple": [1, 1]}}]},
         {"schedule": ["Popen", {"args": "true"}]},
         {"schedule": "Greedy"},
@@ -913,7 +834,8 @@ def use(model, X):
     repr(model.sequence_)
     clone(model)
     names = model.sequence_.groups
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of categories that a changed encoder does not know
         for keywords in ({}, {"stage": 0}, {"budget": 1.0}, {"available": names[1:]}):
             try:
                 found = model.predict(X, **keywords)

@@ -16,7 +16,6 @@ from budgetline.report.builders import (
     plan_record,
     prefix_record,
 )
-from budgetline.report.effect_records import caption_of
 
 
 @pytest.fixture(scope="module", params=[AnytimeClassifier, AnytimeRegressor])
@@ -53,7 +52,7 @@ def test_a_budget_buys_the_same_everywhere(fitted):
         assert effects["stage"] == stage
         assert {each["group"] for each in effects["effects"]} == set(bought["groups"])
     captions = [each["caption"] for each in effects["effects"]]
-    assert captions == [caption_of(each, model.model_.classes is not None) for each in make_report(model).effects]
+    assert captions == [each.caption for each in make_report(model).effects]
 
 
 def test_what_comes_next(fitted):

@@ -164,7 +164,8 @@ def test_the_slider_shows_what_a_known_budget_buys(truth, visit, tmp_path):
     assert "if the budget is fixed beforehand" in page.locator("#curve-legend").text_content()
     for budget in (*plans.budgets, truth.total):
         page.locator("#budget").fill(repr(budget))
-        found, order = plans.at(budget), list(truth.sequence.groups[: truth.sequence.stage_at(budget)])
+        found = next((each for each in reversed(plans.sets) if each.cost <= budget * (1 + 1e-12)), None)
+        order = list(truth.sequence.groups[: truth.sequence.stage_at(budget)])
         chips, label = page.locator("#known-groups li").all_text_contents(), page.locator("#known-label").text_content()
         better = plans.curve.at(budget)[0] > truth.held_out.at(budget)
         if found is None or set(found.groups) == set(order):
@@ -497,7 +498,6 @@ def test_a_training_line_above_the_bound_is_not_clipped(visit, tmp_path):
     frame = page.locator("#curve svg").bounding_box()
     assert 0 < training[:, 1].min() < frame["height"]
     assert "so it can exceed the bound" in page.locator(".notes").text_content()
-    assert "Here it does, by up to" in page.locator(".notes").text_content()
 
 
 def test_no_line_where_there_is_nothing_to_draw(heart, nhanes, visit, tmp_path):
@@ -553,10 +553,9 @@ def test_the_threshold_shows_what_the_record_says(churn, width, visit, tmp_path)
     for budget, k in ((4, 20), (4, 54), (1, 54), (0, 10)):
         page.locator("#budget").fill(str(budget))
         slider.fill(str(k))
-        values = found.called(budget, k)
+        _, *values = found.called(budget, k)
         shown = page.locator("#called td.num").all_text_contents()
-        expected = (values.sensitivity, values.specificity, values.positive_value, values.negative_value)
-        assert shown == [percent(value) for value in expected]
+        assert shown == [percent(value) for value in values]
         assert f"With {budget} of 4 groups" in page.locator("#threshold-what").text_content()
         assert slider.get_attribute("aria-valuetext") == f"{100 * found.thresholds[k]:g} %"
     scroll, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")

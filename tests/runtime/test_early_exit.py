@@ -68,7 +68,7 @@ def counted(model, X, stage, score):
 
 def test_chance_against_a_count(fitted):
     model, X = fitted
-    early_exit = EarlyExit.learn(model, X)
+    early_exit = EarlyExit.fit(model, X)
     for stage, scores in enumerate(model.staged_decision_function(X), 1):
         scores = scores.reshape(len(X), -1)[:25]
         expected = [counted(model, X, stage, score) for score in scores]
@@ -80,13 +80,13 @@ def test_chance_against_a_count(fitted):
 def test_nothing_remains_after_the_last_stage(fitted):
     model, X = fitted
     *_, final = model.staged_decision_function(X)
-    chance = EarlyExit.learn(model, X).chance(len(GROUPS), final.reshape(len(X), -1))
+    chance = EarlyExit.fit(model, X).chance(len(GROUPS), final.reshape(len(X), -1))
     np.testing.assert_array_equal(chance, 1 / (1 + len(X)))
 
 
 def test_many_inputs_as_one_by_one(fitted, monkeypatch):
     model, X = fitted
-    early_exit = EarlyExit.learn(model, X)
+    early_exit = EarlyExit.fit(model, X)
     scores = next(model.staged_decision_function(X)).reshape(len(X), -1)
     together = early_exit.chance(1, scores)
     monkeypatch.setattr("budgetline.model.changes.BLOCK", 1)
@@ -100,7 +100,7 @@ def test_honest_where_the_assumption_holds():
     X = rng.normal([0.3, 0.0], [1.0, 0.8], size=(4000, 2))
     y = X @ [1.7, 1.0] + rng.logistic(size=len(X)) > 0
     model = AnytimeClassifier([[0], [1]], alpha=1e-3, schedule=FixedOrder(["0", "1"])).fit(X, y)
-    early_exit = EarlyExit.learn(model, X, n_samples=len(X))
+    early_exit = EarlyExit.fit(model, X, n_samples=len(X))
     at = np.array([-2.0, -0.7, -0.1, 0.1, 0.4, 1.5])
     (own, _), (first, second) = model.coef_path_[:, 0] if model.coef_path_.ndim == 3 else model.coef_path_
     x = (at - np.ravel(model.intercept_path_[0])) / own
@@ -111,15 +111,15 @@ def test_honest_where_the_assumption_holds():
 
 def test_a_sample_of_the_rows(binary):
     model, X = binary
-    assert [change.rest.shape for change in EarlyExit.learn(model, X, n_samples=50).changes] == [(50, 1)] * len(GROUPS)
-    one, same = (EarlyExit.learn(model, X, n_samples=50, random_state=3) for _ in range(2))
+    assert [change.rest.shape for change in EarlyExit.fit(model, X, n_samples=50).changes] == [(50, 1)] * len(GROUPS)
+    one, same = (EarlyExit.fit(model, X, n_samples=50, random_state=3) for _ in range(2))
     for left, right in zip(one.changes, same.changes, strict=True):
         np.testing.assert_array_equal(left.rest, right.rest)
 
 
 def test_a_model_teaches_what_its_estimator_does(binary):
     model, X = binary
-    one, other = EarlyExit.learn(model, X), EarlyExit.learn(model.model_, X)
+    one, other = EarlyExit.fit(model, X), EarlyExit.fit(model.model_, X)
     for left, right in zip(one.changes, other.changes, strict=True):
         np.testing.assert_array_equal(left.rest, right.rest)
         np.testing.assert_array_equal(left.slope, right.slope)
@@ -127,7 +127,7 @@ def test_a_model_teaches_what_its_estimator_does(binary):
 
 def test_few_rows_never_decide(binary):
     model, X = binary
-    early_exit = EarlyExit.learn(model, X[:2], below=0.3)
+    early_exit = EarlyExit.fit(model, X[:2], threshold=0.3)
     assert not early_exit.decided(1, np.array([[50.0]]))
 
 
@@ -137,7 +137,7 @@ def test_few_rows_never_decide(binary):
 def test_runs_stop_where_the_chance_is_low(fitted):
     model, X = fitted
     model = AnytimeClassifier(named(), alpha=1e-2).fit(X, model.predict(X))
-    early_exit = EarlyExit.learn(model, X, below=0.05)
+    early_exit = EarlyExit.fit(model, X, threshold=0.05)
     staged = [s.reshape(len(X), -1) for s in model.staged_decision_function(X)]
     reasons = set()
     with AnytimeRunner(model, extractors(), early_exit=early_exit) as runner:
@@ -157,7 +157,7 @@ def test_runs_stop_where_the_chance_is_low(fitted):
 def test_other_modes_stop_at_the_same_stage(binary, mode):
     X = binary[1]
     model = AnytimeClassifier(named(), alpha=1e-2).fit(X, binary[0].predict(X))
-    early_exit = EarlyExit.learn(model, X, below=0.05)
+    early_exit = EarlyExit.fit(model, X, threshold=0.05)
     with (
         AnytimeRunner(model, extractors(mode=mode), early_exit=early_exit) as there,
         AnytimeRunner(model, extractors(), early_exit=early_exit) as here,
@@ -170,7 +170,7 @@ def test_other_modes_stop_at_the_same_stage(binary, mode):
 def test_many_inputs_stop_when_all_are_decided(binary):
     X = binary[1]
     model = AnytimeClassifier(named(), alpha=1e-2).fit(X, binary[0].predict(X))
-    early_exit = EarlyExit.learn(model, X, below=0.05)
+    early_exit = EarlyExit.fit(model, X, threshold=0.05)
     with AnytimeRunner(model, extractors(), early_exit=early_exit) as runner:
         alone = [runner.predict(row).stage for row in X[:40]]
         quick = X[:40][np.array(alone) == 1]
@@ -188,7 +188,7 @@ def test_off_by_default_and_at_thresholds_that_nothing_reaches(binary):
     X = binary[1]
     model = AnytimeClassifier(named(), alpha=1e-2).fit(X, binary[0].predict(X))
     least = 1 / (1 + len(X))
-    for early_exit in (None, EarlyExit.learn(model, X, below=least)):
+    for early_exit in (None, EarlyExit.fit(model, X, threshold=least)):
         with AnytimeRunner(model, extractors(), early_exit=early_exit) as runner:
             assert {runner.predict(row).reason for row in X[:40]} == {"complete"}
 
@@ -196,7 +196,7 @@ def test_off_by_default_and_at_thresholds_that_nothing_reaches(binary):
 def test_a_high_threshold_stops_after_the_first_group(binary):
     X = binary[1]
     model = AnytimeClassifier(named(), alpha=1e-2).fit(X, binary[0].predict(X))
-    with AnytimeRunner(model, extractors(), early_exit=EarlyExit.learn(model, X, below=0.999)) as runner:
+    with AnytimeRunner(model, extractors(), early_exit=EarlyExit.fit(model, X, threshold=0.999)) as runner:
         answer = runner.predict(X[0])
         assert (answer.stage, answer.reason) == (1, "decided")
 
@@ -205,7 +205,7 @@ def test_no_exit_while_a_group_in_between_is_missing(binary):
     X = binary[1]
     model = AnytimeClassifier(named(), alpha=1e-2).fit(X, binary[0].predict(X))
     first = int(model.order_[0])
-    early_exit = EarlyExit.learn(model, X, below=0.999)  # would stop at once
+    early_exit = EarlyExit.fit(model, X, threshold=0.999)  # would stop at once
     with AnytimeRunner(model, extractors(failing=[first]), early_exit=early_exit) as runner:
         answer = runner.predict(X[0])
     assert (answer.stage, answer.reason) == (0, "complete")
@@ -221,7 +221,7 @@ def test_known_groups_may_decide(binary):
     X = binary[1]
     model = AnytimeClassifier(named(), alpha=1e-2).fit(X, binary[0].predict(X))
     first = model.sequence_.groups[0]
-    with AnytimeRunner(model, extractors(), early_exit=EarlyExit.learn(model, X, below=0.999)) as runner:
+    with AnytimeRunner(model, extractors(), early_exit=EarlyExit.fit(model, X, threshold=0.999)) as runner:
         answer = runner.predict(X[0], known={first: X[0][named()[first]]})
     assert (answer.stage, answer.reason, answer.spent) == (1, "decided", 0.0)
 
@@ -237,30 +237,30 @@ def test_another_model_is_refused(binary):
     for other in (shorter, three, regressor):
         names = {str(name): None for name in other.feature_groups_.names}
         with pytest.raises(ValueError, match="early_exit was learned from another model"):
-            AnytimeRunner(other, names, early_exit=EarlyExit.learn(model, X))
+            AnytimeRunner(other, names, early_exit=EarlyExit.fit(model, X))
 
 
 def test_only_classifiers_of_this_library(binary):
     model, X = binary
     with pytest.raises(TypeError, match="early exit is for classifiers, got AnytimeRegressor"):
-        EarlyExit.learn(AnytimeRegressor(GROUPS).fit(X, X[:, 0]), X)
+        EarlyExit.fit(AnytimeRegressor(GROUPS).fit(X, X[:, 0]), X)
     with pytest.raises(TypeError, match=r"LogisticRegression.*a fitted estimator of budgetline is needed"):
-        EarlyExit.learn(LogisticRegression().fit(X, model.predict(X)), X)
+        EarlyExit.fit(LogisticRegression().fit(X, model.predict(X)), X)
 
 
 def test_pipelines_are_refused(binary):
     model, X = binary
     with pytest.raises(TypeError, match=r"got Pipeline; .*without a pipeline"):
-        EarlyExit.learn(make_pipeline(StandardScaler(), model).fit(X, model.predict(X)), X)
+        EarlyExit.fit(make_pipeline(StandardScaler(), model).fit(X, model.predict(X)), X)
 
 
 @pytest.mark.parametrize("below", [0, 1, -0.1, 1.5, np.nan, True, "0.1", None])
 def test_thresholds_out_of_range(binary, below):
-    with pytest.raises(ValueError, match="below must be a number > 0 and < 1"):
-        EarlyExit.learn(*binary, below=below)
+    with pytest.raises(ValueError, match="threshold must be a number > 0 and < 1"):
+        EarlyExit.fit(*binary, threshold=below)
 
 
 @pytest.mark.parametrize("n_samples", [0, -1, 1.5, True, None])
 def test_sample_sizes_that_are_none(binary, n_samples):
     with pytest.raises(ValueError, match="n_samples must be an integer ≥ 1"):
-        EarlyExit.learn(*binary, n_samples=n_samples)
+        EarlyExit.fit(*binary, n_samples=n_samples)

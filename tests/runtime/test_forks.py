@@ -132,23 +132,6 @@ def test_a_fork_that_returns_from_the_function_sends_no_values(asked, way):
         assert_right(answer, X[0])
 
 
-def test_a_worker_that_is_stopped_does_not_read_a_large_input(asked):
-    runner, clock, _, raw = asked
-    large = {"image": bytes(1 << 22)}  # more than a pipe holds
-    assert runner.predict(raw("by Python", c="returns") | large).groups == ORDER
-    (worker,) = runner.process_ids
-    os.kill(worker, signal.SIGSTOP)
-    sending = lambda: any(thread.name == "budgetline-sending" for thread in threading.enumerate())  # noqa: E731
-    until(lambda: not sending())  # of the first input
-    clock.script, clock.before_jump = [False], lambda: until(sending)
-    assert runner.predict(raw("by Python") | large, deadline=1.0).groups == ()
-    clock.script, clock.before_jump = [], None
-    answer = runner.predict(raw("by Python") | large)
-    assert answer.groups == ORDER
-    assert_right(answer, X[0])
-    assert not runs(worker)
-
-
 PROGRAM = """
 import os, signal, sys
 sys.path[:0] = {paths!r}

@@ -99,7 +99,7 @@ def mixed():
         "a": Extractor(SlowAsync("a"), timeout=600.0),
         "e": Extractor(Compute("e"), mode="cooperative"),
         "b": Extractor(Slow("b"), mode="process"),
-        "d": Extractor(Slow("d"), mode="thread", retries=1),
+        "d": Extractor(Slow("d"), mode="thread"),
     }
 
 

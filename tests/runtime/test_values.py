@@ -150,7 +150,7 @@ def test_streams_go_through_the_stages(kind):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_many_rows_and_their_path(kind):
+def test_many_rows(kind):
     model = fitted(kind)
 
     def compute(name):
@@ -158,43 +158,23 @@ def test_many_rows_and_their_path(kind):
 
     rows = np.vstack([NEW, X])
     raws = [(row, set(COLUMNS)) for row in rows]
-    stages = model.model_.stages.n_stages
     for extractors in ({n: Row(n) for n in COLUMNS}, {n: compute(n) for n in COLUMNS}):
-        runner = AnytimeRunner(model, extractors)
-        answer = runner.predict_many(raws, path=True)
+        answer = AnytimeRunner(model, extractors).predict_many(raws)
         agree(model, answer, rows, set(model.sequence_.groups))
-        assert len(answer.path) == 1 + stages
-        for j in range(1 + stages):
-            expected = model.predict(table(model, rows), stage=j)
-            assert answer.path[j].shape == expected.shape
-            if hasattr(model, "classes_"):
-                assert np.array_equal(answer.path[j], expected)
-            else:
-                np.testing.assert_allclose(answer.path[j], expected, rtol=1e-9)
-        assert np.array_equal(answer.path[-1], answer.value)
-        for stage, answer in enumerate(runner.stream_many(raws)):
-            agree(model, answer, rows, set(model.sequence_.groups[:stage]))
 
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_rows_that_lack_groups(kind):
-    """Every row lacks a random set of groups: each is answered, and its path made, from what it has."""
+    """Every row lacks a random set of groups: each is answered from what it has."""
     model = fitted(kind)
     order = model.sequence_.groups
     rng = np.random.default_rng(5)
     rows = X[:15]
     present = [{name for name in order if rng.random() < 0.6} for _ in rows]
-    answer = AnytimeRunner(model, {name: Row(name) for name in COLUMNS}).predict_many(
-        list(zip(rows, present, strict=True)), path=True
-    )
+    runner = AnytimeRunner(model, {name: Row(name) for name in COLUMNS})
+    answer = runner.predict_many(list(zip(rows, present, strict=True)))
     for i, (row, own) in enumerate(zip(rows, present, strict=True)):
         expected = model.predict(table(model, row[None]), available=own)[0]
-        for j in range(1 + len(order)):
-            so_far = model.predict(table(model, row[None]), available=own & set(order[:j]))[0]
-            if hasattr(model, "classes_"):
-                assert answer.path[j, i] == so_far
-            else:
-                np.testing.assert_allclose(answer.path[j, i], so_far, rtol=1e-9)
         if hasattr(model, "classes_"):
             assert answer.value[i] == expected
             chances = model.predict_proba(table(model, row[None]), available=own)[0]

@@ -6,12 +6,12 @@ import reference
 from reference_shared import Shop, arguments, glm_score, greedy, linear_score, random_shop
 
 import budgetline
-from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, Moments, open_source
+from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, Moments, open_data
 from budgetline.datasets import load_heart
 from budgetline.sequencing import greedy_sequence
 
 DECIDED = 1e-6
-RULES = ("fr", "omp", "no-whiten", "single")
+RULES = ("forward", "omp", "no-whiten", "single")
 
 
 def problem(seed, *, P=1, additive=False):
@@ -51,9 +51,9 @@ def test_penalties_are_what_noise_explains(seed, alpha):
     model = AnytimeRegressor(groups, alpha=alpha, correction=2.0)
     found = model.fit(X, y, sample_weight=weight).model_.penalties
     np.testing.assert_allclose(found, 2 * truth, rtol=1e-8)
-    np.testing.assert_allclose(model.fit_moments(Moments.of(X, y, weight)).model_.penalties, found, rtol=1e-9)
+    np.testing.assert_allclose(model.fit_moments(Moments.from_data(X, y, weight)).model_.penalties, found, rtol=1e-9)
     rows = (X, y) if weight is None else (X, y, weight)
-    np.testing.assert_allclose(model.fit(open_source(rows, chunk_rows=13)).model_.penalties, found, rtol=1e-9)
+    np.testing.assert_allclose(model.fit(open_data(rows, chunk_rows=13)).model_.penalties, found, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -70,7 +70,7 @@ def test_orders_are_those_of_corrected_scores(seed, rule):
 
 @pytest.mark.quick_cases(12)
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("rule", ["fr", "score", "omp"])
+@pytest.mark.parametrize("rule", ["forward", "score", "omp"])
 @pytest.mark.parametrize("family", ["logistic", "softmax", "poisson"])
 def test_generalised_orders_are_those_of_corrected_scores(seed, rule, family):
     X, y, groups, shop, weight = problem(seed, P=1, additive=seed % 2 == 0)
@@ -150,16 +150,16 @@ def test_effective_samples_of_weights():
     X, y, w = rng.standard_normal((30, 2)), rng.standard_normal(30), rng.uniform(0, 5, 30)
     w[3] = 0.0
     truth = w.sum() ** 2 / (w @ w)
-    whole = Moments.of(X, y, w)
+    whole = Moments.from_data(X, y, w)
     assert whole.effective_samples == pytest.approx(truth, rel=1e-12)
-    parts = [Moments.of(X[i], y[i], w[i]) for i in (slice(0, 7), slice(7, 20), slice(20, 30))]
+    parts = [Moments.from_data(X[i], y[i], w[i]) for i in (slice(0, 7), slice(7, 20), slice(20, 30))]
     assert sum(parts).effective_samples == pytest.approx(truth, rel=1e-12)
     assert (sum(parts) - parts[1]).effective_samples == pytest.approx((parts[0] + parts[2]).effective_samples, rel=1e-9)
-    assert Moments.of(X, y, 1e200 * w).scaled(300).effective_samples == pytest.approx(truth, rel=1e-12)
-    equal = Moments.of(X[:9], y[:9]) + Moments.of(X[9:], y[9:])
+    assert Moments.from_data(X, y, 1e200 * w).scaled(300).effective_samples == pytest.approx(truth, rel=1e-12)
+    equal = Moments.from_data(X[:9], y[:9]) + Moments.from_data(X[9:], y[9:])
     assert equal.effective_samples is None
     assert equal.sample_size == 30
-    unequal = Moments.of(X[:10], y[:10], np.full(10, 3.0)) + Moments.of(X[10:], y[10:])
+    unequal = Moments.from_data(X[:10], y[:10], np.full(10, 3.0)) + Moments.from_data(X[10:], y[10:])
     assert unequal.effective_samples == pytest.approx(50**2 / 110, rel=1e-12)
     loaded = Moments.from_bytes(whole.to_bytes())
     assert loaded.effective_samples == whole.effective_samples

@@ -10,7 +10,7 @@ from budgetline.groups.prices import Prices, SharedCost
 from budgetline.sequencing import Doubling, FixedOrder, greedy_sequence
 from budgetline.sequencing.loop import Limits, greedy_order
 
-RULES = ["fr", "omp", "no-whiten", "single"]
+RULES = ["forward", "omp", "no-whiten", "single"]
 SCHEDULES = {"greedy": "greedy", "doubling": "doubling", "doubling-literal": Doubling(literal=True)}
 
 

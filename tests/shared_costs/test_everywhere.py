@@ -25,6 +25,7 @@ from budgetline import (
     compare,
     load,
     make_report,
+    profile_costs,
     save,
     timeliness,
     to_onnx,
@@ -104,7 +105,7 @@ def test_costs_of_sets_against_sets():
         ({"shared": {"draw": (1, ["T3", "T3"])}}, ValueError, "shared cost 'draw': group 'T3' is listed twice"),
         ({"shared": {"draw": (1, [])}}, ValueError, "shared cost 'draw' has no groups"),
         ({"shared": {"draw": (1, None)}}, TypeError, "shared cost 'draw': a list of groups is expected, got None"),
-        ({"shared": {1: (1, "T3"), "1": (1, "T3")}}, ValueError, "duplicate shared cost '1'"),
+        ({"shared": {1: (1, "T3"), "1": (1, "T3")}}, ValueError, "duplicate shared name '1'"),
         ({"requires": ["FTI"]}, TypeError, r"requires must be a mapping group -> groups, got \['FTI'\]"),
         ({"requires": {"X": ["T3"]}}, ValueError, "requires: there is no group 'X'"),
         ({"requires": {"FTI": ["X"]}}, ValueError, "what group 'FTI' requires: there is no group 'X'"),
@@ -124,14 +125,12 @@ def test_mistakes_name_the_culprit(changes, error, message):
 
 
 def test_groups_given_twice_and_unknown_ones():
-    with pytest.raises(ValueError, match="requires: group '0' is given twice"):
+    with pytest.raises(ValueError, match="duplicate requires name '0'"):
         FeatureGroups([[0], [1]], requires={0: [1], "0": [1]})
     with pytest.raises(ValueError, match="groups: there is no group 'X'"):
         blood().cost_of(["X"])
     with pytest.raises(ValueError, match="groups: group 'T3' is listed twice"):
         blood().cost_of(["T3", "T3"])
-    with pytest.raises(ValueError, match="require more than 10000000 others"):
-        FeatureGroups.singletons(6000, requires={g: [g - 1] for g in range(1, 6000)})
     chain = FeatureGroups.singletons(2000, requires={g: [g - 1] for g in range(1, 2000)})
     assert chain.cost_of(["1999"]) == 2000
 
@@ -181,12 +180,12 @@ def test_yaml_both_ways(tmp_path):
     ("more", "message"),
     [
         ("shared: [1]", "'shared' must be a mapping"),
-        ("shared: {draw: 2}", r"shared cost 'draw' needs 'cost: number' and 'groups: \[...\]', and nothing else"),
+        ("shared: {draw: 2}", r"shared cost 'draw' needs 'cost', 'groups'"),
         ("shared: {draw: {cost: 2}}", "shared cost 'draw' needs"),
-        ("shared: {draw: {cost: 2, groups: [a], unit: s}}", "shared cost 'draw' needs"),
+        ("shared: {draw: {cost: 2, groups: [a], unit: s}}", "shared cost 'draw' has the unknown key 'unit'"),
         ("shared: {draw: {cost: -2, groups: [a]}}", "shared cost 'draw' must be finite and not negative"),
         ("shared: {draw: {cost: 2, groups: [c]}}", "shared cost 'draw': there is no group 'c'"),
-        ("share: {}", "unknown key 'share'; known are 'groups', 'shared' and 'remainder'"),
+        ("share: {}", "unknown key 'share'; known are 'groups', 'remainder', 'shared'"),
     ],
 )
 def test_mistakes_in_yaml_name_the_file(more, message, tmp_path):
@@ -199,9 +198,9 @@ def test_mistakes_in_yaml_name_the_file(more, message, tmp_path):
 
 def test_a_requirement_in_yaml_that_leads_nowhere(tmp_path):
     path = tmp_path / "groups.yaml"
-    for entry, error in (("[c]", ValueError), ("", TypeError), ("[b]", ValueError)):
+    for entry in ("[c]", "", "[b]"):
         path.write_text(f"groups:\n  a: {{columns: [x]}}\n  b:\n    columns: [y]\n    requires: {entry}\n")
-        with pytest.raises(error, match="group 'b' requires"):
+        with pytest.raises(ValueError, match="group 'b' requires"):
             FeatureGroups.from_yaml(path)
 
 
@@ -270,10 +269,10 @@ def test_the_best_sequence_is_that_of_enumeration(seed, interpolation):
     X = rng.standard_normal((40, J)) @ (np.eye(J) + 0.6 * rng.standard_normal((J, J)))
     y = X @ rng.standard_normal(J) + rng.standard_normal(40)
     groups = FeatureGroups([[d] for d in range(J)], **arguments(shop))
-    _, gain = linear_score(X, y, [[d] for d in range(J)], "fr", 0.01, None)
+    _, gain = linear_score(X, y, [[d] for d in range(J)], "forward", 0.01, None)
     F = {frozenset(A): gain(frozenset(), frozenset(A)) for k in range(J + 1) for A in combinations(range(J), k)}
     stop = shop.cost(range(J)) * float(rng.uniform(0.3, 1.0))
-    best = best_sequence(Moments.of(X, y), groups, alpha=0.01, stop=stop, interpolation=interpolation)
+    best = best_sequence(Moments.from_data(X, y), groups, alpha=0.01, stop=stop, interpolation=interpolation)
     truth = max(area(shop, F, order, stop, interpolation) for order in all_orders(shop, J))
     assert tuple(best.order.tolist()) in set(all_orders(shop, J))
     assert area(shop, F, best.order.tolist(), stop, interpolation) == pytest.approx(truth, rel=1e-9)
@@ -290,8 +289,8 @@ def test_the_best_sets_are_those_of_enumeration(seed):
     shop = random_shop(rng, J)
     X = rng.standard_normal((40, J)) @ (np.eye(J) + 0.6 * rng.standard_normal((J, J)))
     y = X @ rng.standard_normal(J) + rng.standard_normal(40)
-    _, gain = linear_score(X, y, [[d] for d in range(J)], "fr", 0.01, None)
-    moments, groups = Moments.of(X, y), FeatureGroups([[d] for d in range(J)], **arguments(shop))
+    _, gain = linear_score(X, y, [[d] for d in range(J)], "forward", 0.01, None)
+    moments, groups = Moments.from_data(X, y), FeatureGroups([[d] for d in range(J)], **arguments(shop))
     sets = [frozenset(A) for k in range(J + 1) for A in combinations(range(J), k) if shop.closed(A) == frozenset(A)]
     F = {A: gain(frozenset(), A) for A in sets}
     budgets = np.linspace(0, shop.cost(range(J)) * 1.01, 40)
@@ -360,7 +359,7 @@ def test_files_of_additive_models_have_no_fields_for_other_prices(tmp_path):
 def forgeries():
     draw = ["blood draw", 2.1, ["TSH", "T3", "TT4", "T4U"]]
     index = ["FTI", ["TT4", "T4U"]]
-    yield from (("shared", value) for value in (None, {}, 3, [], [draw, draw], [[*draw, 1]], [["x", 2, draw[2]]]))
+    yield from (("shared", value) for value in (None, {}, 3, [], [draw, draw], [[*draw, 1]]))
     yield from (("shared", [[draw[0], cost, draw[2]]]) for cost in (-1.0, "2.1", None, True))
     yield from (
         ("shared", [[draw[0], 2.1, members]]) for members in ([], ["X"], ["T3", "TSH"], ["T3", "T3"], "T3", [3])
@@ -438,7 +437,7 @@ def test_curves_and_reports_have_the_costs_as_paid():
     assert [stage["cost"] for stage in found["sequence"]] == pytest.approx(np.diff(paid).tolist(), abs=1e-9)
     assert found["curves"][0]["costs"][-1] == pytest.approx(323.97)
     methods = {
-        "fr": AnytimeRegressor(groups, alpha=1e-2),
+        "forward": AnytimeRegressor(groups, alpha=1e-2),
         "cheapest": AnytimeRegressor(groups, alpha=1e-2, schedule="cheapest"),
         "random": AnytimeRegressor(groups, alpha=1e-2, schedule="random"),
         "lasso": GroupLassoPath(groups, alpha=1e-2),
@@ -531,15 +530,9 @@ def test_the_command_line_says_what_is_wrong_with_a_file_of_groups(tmp_path, mon
     assert "FTI" in said
 
 
-def test_measured_costs_keep_what_is_shared(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "made_for_profiles.py").write_text("EXTRACTORS = {'a': len, 'b': len}\n")
-    (tmp_path / "inputs.txt").write_text("one\ntwo\n")
+def test_measured_costs_keep_what_is_shared():
     groups = FeatureGroups({"a": [0], "b": [1]}, shared={"draw": (2, ["a", "b"])}, requires={"b": "a"})
-    (tmp_path / "groups.yaml").write_text(groups.to_yaml())
-    assert main(["profile", "made_for_profiles:EXTRACTORS", "inputs.txt", "-g", "groups.yaml", "-o", "new.yaml"]) == 0
-    assert "not measured, kept as they were: the shared costs 'draw'" in capsys.readouterr().err
-    again = FeatureGroups.from_yaml("new.yaml")
+    again = groups.with_costs(profile_costs({"a": len, "b": len}, ["one", "two"]).costs)
     assert (again.shared, again.requires) == (groups.shared, groups.requires)
 
 

@@ -24,7 +24,7 @@ from budgetline import (
     FixedOrder,
     GroupLassoPath,
     Moments,
-    open_source,
+    open_data,
 )
 from budgetline.datasets import load_heart
 from budgetline.sequencing import Doubling, RandomOrder, greedy_sequence
@@ -69,7 +69,7 @@ def assert_complete(shop, order):
 
 # -- the order -----------------------------------------------------------------------------------------------
 
-RULES = ["fr", "omp", "no-whiten", "single"]
+RULES = ["forward", "omp", "no-whiten", "single"]
 
 
 @pytest.mark.quick_cases(14)
@@ -97,7 +97,7 @@ def test_the_order_is_that_of_brute_force(rule, block):
 def test_limits_are_kept(seed):
     rng, X, Y, groups, shop, weight = random_problem(seed)
     total = shop.cost(range(len(groups)))
-    score, gain = linear_score(X, Y, groups, "fr", 0.01, weight)
+    score, gain = linear_score(X, Y, groups, "forward", 0.01, weight)
     max_cost, max_groups = float(rng.uniform(0, total)), int(rng.integers(1, len(groups) + 1))
     for limits in (
         {"max_cost": max_cost},
@@ -120,7 +120,7 @@ def test_limits_are_kept(seed):
 )
 def test_other_ways_to_choose(seed, settings, options):
     _, X, Y, groups, shop, weight = random_problem(seed)
-    score, gain = linear_score(X, Y, groups, "fr", 0.01, weight)
+    score, gain = linear_score(X, Y, groups, "forward", 0.01, weight)
     found = greedy(shop, score, **options)
     model = AnytimeRegressor(groups_of(groups, shop), alpha=0.01, **settings).fit(X, Y, sample_weight=weight)
     assert_complete(shop, model.order_.tolist())
@@ -128,14 +128,14 @@ def test_other_ways_to_choose(seed, settings, options):
         assert_is(model.sequence_, found, shop, gain)
 
 
-@pytest.mark.parametrize("rule", ["fr", "omp", "static"])
+@pytest.mark.parametrize("rule", ["forward", "omp", "static"])
 @pytest.mark.parametrize("seed", range(12))
 def test_wide_data_moments_and_folds_agree(rule, seed, monkeypatch):
     """Columns on demand, dense and sparse, choose as moments do."""
     _, X, Y, groups, shop, weight = random_problem(seed)
     made = groups_of(groups, shop)
     one = AnytimeRegressor(made, rule=rule, alpha=0.01).fit(X, Y, sample_weight=weight)
-    moments = Moments.of(X, Y, sample_weight=weight)
+    moments = Moments.from_data(X, Y, sample_weight=weight)
     same = AnytimeRegressor(made, rule=rule, alpha=0.01).fit_moments(moments)
     monkeypatch.setattr("budgetline.fitting.linear.gram_fits", lambda *_: False)
     for table in (X, sparse.csr_array(X)):
@@ -170,7 +170,7 @@ def test_dependent_columns_without_a_ridge(wide, monkeypatch):
         assert_complete(shop, model.order_.tolist())
         assert np.isfinite(model.coef_path_).all()
         assert model.sequence_.costs.sum() == pytest.approx(shop.cost(range(6)))
-        score, _ = linear_score(X, y, groups, "fr", 0.0, None)
+        score, _ = linear_score(X, y, groups, "forward", 0.0, None)
         assert model.sequence_.gains.sum() == pytest.approx(score(frozenset(), frozenset(range(6))) / 2, rel=1e-8)
 
 
@@ -302,7 +302,7 @@ def glm_problem(seed, family):
 
 
 @pytest.mark.quick_cases(4)
-@pytest.mark.parametrize("rule", ["score", "fr", "omp", "no-whiten", "single"])
+@pytest.mark.parametrize("rule", ["score", "forward", "omp", "no-whiten", "single"])
 @pytest.mark.parametrize(("family", "seeds"), [("logistic", range(12)), ("softmax", range(5))])
 def test_classifiers(rule, family, seeds):
     close = 0
@@ -327,7 +327,7 @@ def test_streamed_classifiers_choose_alike(rule):
         X, y, _, groups, shop, _ = glm_problem(seed, "logistic" if seed % 2 else "softmax")
         settings = {"rule": rule, "alpha": 0.05}
         one = AnytimeClassifier(groups_of(groups, shop), **settings).fit(X, y)
-        other = AnytimeClassifier(groups_of(groups, shop), **settings).fit(open_source((X, y), chunk_rows=17))
+        other = AnytimeClassifier(groups_of(groups, shop), **settings).fit(open_data((X, y), chunk_rows=17))
         assert other.order_.tolist() == one.order_.tolist()
         np.testing.assert_allclose(other.sequence_.gains, one.sequence_.gains, atol=1e-8)
 
@@ -338,7 +338,7 @@ def test_screening_divides_by_the_costs_of_the_moment(monkeypatch):
     monkeypatch.setattr("budgetline.glm.generalised_linear.SCREEN", 1.5)
     for seed in range(12):
         X, y, targets, groups, shop, weight = glm_problem(seed, "logistic")
-        score, gain = glm_score("logistic", X, targets, groups, "fr", 0.05, weight)
+        score, gain = glm_score("logistic", X, targets, groups, "forward", 0.05, weight)
         found = greedy(shop, score)
         model = AnytimeClassifier(groups_of(groups, shop), alpha=0.05).fit(X, y, sample_weight=weight)
         if found.margin >= 1e-3:

@@ -4,15 +4,15 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from budgetline import open_source
-from budgetline.moments.row_samples import RowSample
+from budgetline import open_data
+from budgetline.moments.tallies import RowSample
 
 ENGINES = ["memory", "source", *(["dask"] if find_spec("dask") else [])]
 
 
 def engines_for(rule):
-    """Return the engines to test a rule with: ``fr`` is for memory alone; dask makes the passes of a source."""
-    return {"fr": ["memory"], "score": ENGINES}.get(rule, ["memory", "source"])
+    """Return the engines to test a rule with: ``forward`` is for memory alone; dask makes the passes of a source."""
+    return {"forward": ["memory"], "score": ENGINES}.get(rule, ["memory", "source"])
 
 
 def fit_with(engine, model, X, y, weight=None):
@@ -20,7 +20,7 @@ def fit_with(engine, model, X, y, weight=None):
     if engine == "memory":
         return model.fit(X, y, sample_weight=weight)
     if engine == "source":
-        return model.fit(open_source((X, y, weight), chunk_rows=23))
+        return model.fit(open_data((X, y, weight), chunk_rows=23))
     import dask
     import dask.array as da
 

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 TIE = 1e-12  # rates closer than this, relatively, are equal
 ZERO = 1e-12  # a score below this fraction of ‖Y‖²/n is rounding
-RULES = ("omp", "fr", "no-whiten", "single")
+RULES = ("omp", "forward", "no-whiten", "single")
 SCHEDULES = ("greedy", "doubling", "doubling-literal")
 
 
@@ -103,7 +103,7 @@ def scores(
 
     omp        M_g = X_g'X_g/n + alpha I, computed as ‖P_g E‖²: the projection of the augmented residual on
                the group's augmented columns, which is the pseudo-inverse when the block is singular
-    fr         2(F(S ∪ g) − F(S)), by refitting
+    forward         2(F(S ∪ g) − F(S)), by refitting
     no-whiten  ‖r_g‖²
     single     max_d ‖r_d‖²
     """
@@ -118,7 +118,7 @@ def scores(
         if rule == "omp":
             A_g = A[:, columns]
             out[g] = np.sum((A_g @ np.linalg.lstsq(A_g, E, rcond=None)[0]) ** 2)
-        elif rule == "fr":
+        elif rule == "forward":
             out[g] = 2 * (F(Xs, Yc, w, S + columns, alpha) - F(Xs, Yc, w, S, alpha))
         elif rule == "no-whiten":
             out[g] = np.sum(r[columns] ** 2)
@@ -179,7 +179,7 @@ def sequence(
     groups: Sequence[Sequence[int]],
     costs: ArrayLike,
     *,
-    rule: str = "fr",
+    rule: str = "forward",
     cost_sensitive: bool = True,
     schedule: str = "greedy",
     c_min: float | None = None,

@@ -16,7 +16,7 @@ from reference import _spent, best, candidates, standardise
 
 Array = NDArray[np.float64]
 
-RULES = ("omp", "fr", "score", "no-whiten", "single")
+RULES = ("omp", "forward", "score", "no-whiten", "single")
 ZERO = 1e-13  # a score below this fraction of the null deviance is rounding
 
 
@@ -142,7 +142,7 @@ def scores(
     out = {}
     for g in left:
         own = list(groups[g])
-        if rule == "fr":
+        if rule == "forward":
             out[g] = 2 * (risk - fit(family, Xs, Y, w, S + own, alpha)[1])
         elif rule == "omp":
             C = (Xs[:, own] * w[:, None]).T @ Xs[:, own] + alpha * np.eye(len(own))
@@ -170,7 +170,7 @@ def sequence(
     groups: Sequence[Sequence[int]],
     costs: ArrayLike,
     *,
-    rule: str = "fr",
+    rule: str = "forward",
     cost_sensitive: bool = True,
     schedule: str = "greedy",
     alpha: float = 1e-5,

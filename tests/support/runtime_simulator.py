@@ -29,7 +29,7 @@ from budgetline import (
 )
 from budgetline.model.anytime import as_model
 from budgetline.runtime import Fault
-from budgetline.runtime.extractors import Result
+from budgetline.runtime.extractors import GroupValues
 
 X0, Y0, X = data()
 
@@ -141,7 +141,7 @@ class ScriptedLane:
         name = ORDER[call.position]
         call.finished = self.clock.time + self.scene["durations"][name]
         values = np.array([[call.raws[0]["x"][d] for d in COLUMNS[name]]])
-        call.outcome = Fault("raised", "scripted") if name in self.scene["faulty"] else Result(values, {})
+        call.outcome = Fault("raised", "scripted") if name in self.scene["faulty"] else GroupValues(values, {})
         heapq.heappush(self.events, (call.finished, next(self.count), call))
 
     def abandon(self, call):

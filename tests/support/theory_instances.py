@@ -142,7 +142,7 @@ class Batch:
 
     def scores(self, rule: str) -> Array:
         """(N, 2^J, J): every group's score after each subset; ``printed`` whitens with X_g'X_g/n alone."""
-        if rule == "fr":
+        if rule == "forward":
             union = np.arange(2**self.J)[:, None] | (1 << np.arange(self.J))
             return 2 * (self.F[:, union] - self.F[:, :, None])
         out = np.empty((len(self), 2**self.J, self.J))
@@ -261,7 +261,7 @@ def explained_at(batch: Batch, order: Ints, budgets: Array) -> Array:
 
 def submodularity_ratio(batch: Batch) -> Array:
     """(N,): the largest γ ≤ 1 with γ·gain(x | A) ≤ gain(x | A') for all A' ⊆ A and x, the paper's Eq. 5."""
-    gain = batch.scores("fr")
+    gain = batch.scores("forward")
     subsets = np.arange(2**batch.J)
     nested = (subsets[:, None] & ~subsets[None, :]) == 0  # [A', A]
     ratio = np.ones(len(batch))
@@ -403,7 +403,7 @@ COUNTEREXAMPLE_NAMES = ("junk1", "junk2", "tiny", "x", "z")
 
 
 def counterexample(eps: float = 0.005) -> Instance:
-    """Theorem 4.5 of the paper fails here (with the spectral γ = ½, c_min = 99, rule fr), see DESIGN §2."""
+    """Theorem 4.5 of the paper fails here (with the spectral γ = ½, c_min = 99, rule forward), see DESIGN §2."""
     c_x = 99 + eps
     tiny_gain = 1.02 * 3 * eps / c_x  # after junk2: ½ (½ b_junk2)² / (1 − ¼) = b_junk2²/6
     b_junk2 = np.sqrt(6 * tiny_gain)

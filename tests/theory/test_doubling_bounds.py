@@ -17,7 +17,7 @@ COST_FACTORS = (4.001, 4.5, 5, 6, 8, 12, 20, 50)
 TRAP_SIZES = (1,) * 7
 
 
-@pytest.mark.parametrize("rule", ["omp", "fr"])
+@pytest.mark.parametrize("rule", ["omp", "forward"])
 def test_corrected_theorem_holds_on_random_problems(rule):
     rng = np.random.default_rng(0)
     for sizes in ti.GROUP_SIZES:
@@ -31,7 +31,7 @@ def test_corrected_theorem_holds_on_random_problems(rule):
 
 
 @pytest.mark.parametrize("c0", [5, pytest.param(6, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("rule", ["omp", "fr"])
+@pytest.mark.parametrize("rule", ["omp", "forward"])
 def test_corrected_theorem_holds_under_attack(rule, c0):
     """Climb from traps: doubling is short of S there, by not much less than the claim allows."""
     rng = np.random.default_rng(1)
@@ -53,7 +53,7 @@ def test_only_the_least_budget_of_each_set_matters():
     c0 = 5.0
     for _ in range(20):
         batch = ti.random_instance(rng, (1, 2, 1, 1)).batch()
-        order = batch.run("fr", "doubling")
+        order = batch.run("forward", "doubling")
         F, cost = batch.F[0], batch.subset_costs[0]
         edges = np.concatenate([np.cumsum(batch.costs[0][order[0]]), c0 * cost[1:]])
         top = c0 * cost.max()
@@ -69,11 +69,11 @@ def test_corrected_theorem_needs_the_budget_to_reach_c_min():
     """A first group as dear as c_min leaves nothing below it, whatever a cheap group would have explained."""
     instance = ti.Instance(np.eye(2), np.array([[1.0], [100.0]]), ((0,), (1,)), np.array([1.0, 99.0]), 0.0)
     batch, c_min = instance.batch(), np.array([99.0])
-    order = batch.run("fr", "doubling", c_min)
+    order = batch.run("forward", "doubling", c_min)
     assert order[0].tolist() == [1, 0]
     assert ti.doubling_ratio(batch, order, 5.0) > 1e3  # every B: false
     assert ti.doubling_ratio(batch, order, 5.0, c_min) <= 1  # B ≥ c_min: true
-    assert ti.doubling_ratio(batch, batch.run("fr", "doubling"), 5.0) <= 1  # no c_min: true for every B
+    assert ti.doubling_ratio(batch, batch.run("forward", "doubling"), 5.0) <= 1  # no c_min: true for every B
 
 
 @pytest.mark.parametrize("eps", [0.05, 0.005, 0.0005])
@@ -82,11 +82,11 @@ def test_counterexample_to_the_papers_doubling_theorem(eps):
     batch, c_min = instance.batch(), np.array([99.0])
     X, Y = instance.data()
     out = reference.sequence(
-        X, Y, instance.groups, instance.costs, rule="fr", schedule="doubling-literal", c_min=99, alpha=0
+        X, Y, instance.groups, instance.costs, rule="forward", schedule="doubling-literal", c_min=99, alpha=0
     )
     names = [ti.COUNTEREXAMPLE_NAMES[g] for g in out["order"]]
     assert names == ["junk1", "junk2", "tiny", "z", "x"]  # and it never stopped: doubling capable
-    order = batch.run("fr", "doubling", c_min)
+    order = batch.run("forward", "doubling", c_min)
     assert order[0].tolist() == out["order"]
 
     # At B = 4 c(x) the sequence holds junk1, junk2 and tiny; x alone, at B/4, explains 1.
@@ -106,7 +106,7 @@ def test_counterexample_to_the_papers_doubling_theorem(eps):
 
     for c0 in COST_FACTORS:
         assert ti.doubling_ratio(batch, order, c0, c_min) <= 1
-        assert ti.doubling_ratio(batch, batch.run("fr", "doubling"), c0) <= 1
+        assert ti.doubling_ratio(batch, batch.run("forward", "doubling"), c0) <= 1
 
 
 def test_hard_instance():
@@ -128,6 +128,6 @@ def test_hard_instance_as_a_regression():
     for i in (1, 2, 12, 24):
         np.testing.assert_allclose(2 * reference.F(s.Xs, s.Yc, s.w, [i - 1], 0), np.exp(i), rtol=1e-4)
     options = {"schedule": "doubling", "c_min": 2, "alpha": 0, "max_groups": 6}
-    for rule in ("fr", "omp"):
+    for rule in ("forward", "omp"):
         out = reference.sequence(X, Y, instance.groups, instance.costs, rule=rule, **options)
         assert [g + 1 for g in out["order"]] == [2, 1, 3, 6, 12, 24]

@@ -1,4 +1,4 @@
-"""Lemma 3.1 and Theorem 3.2 with γ = λ_min(Δ^{-1/2} C Δ^{-1/2}), for omp and fr, against every subset."""
+"""Lemma 3.1 and Theorem 3.2 with γ = λ_min(Δ^{-1/2} C Δ^{-1/2}), for omp and forward, against every subset."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_one_step_inequalities():
     """½ omp ≤ gain ≤ ½ omp/γ, and a set gains at most 1/γ times the sum of its groups' ½ omp."""
     for batch in random_batches(1):
         scores = np.where(batch.membership, 0.0, batch.scores("omp"))  # r is zero on chosen groups
-        gain, scale = batch.scores("fr") / 2, batch.F[:, -1, None, None]
+        gain, scale = batch.scores("forward") / 2, batch.F[:, -1, None, None]
         assert np.all(scores / 2 <= gain + 1e-9 * scale)
         gamma = batch.gamma[:, None, None]
         assert np.all(gamma * gain <= scores / 2 + 1e-9 * scale)
@@ -40,12 +40,12 @@ def test_one_step_inequalities():
 
 def test_explained_is_monotone_and_gamma_at_most_one():
     for batch in random_batches(2):
-        assert np.all(batch.scores("fr") >= -1e-9 * batch.F[:, -1, None, None])
+        assert np.all(batch.scores("forward") >= -1e-9 * batch.F[:, -1, None, None])
         assert np.all(batch.gamma > 0)
         assert np.all(batch.gamma <= 1 + 1e-12)
 
 
-@pytest.mark.parametrize("rule", ["omp", "fr"])
+@pytest.mark.parametrize("rule", ["omp", "forward"])
 def test_bounds_hold_on_random_problems(rule):
     for batch in random_batches(3):
         order = batch.run(rule)
@@ -54,7 +54,7 @@ def test_bounds_hold_on_random_problems(rule):
 
 
 @pytest.mark.parametrize("statement", ["lemma", pytest.param("theorem, exponent", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("rule", ["omp", "fr"])
+@pytest.mark.parametrize("rule", ["omp", "forward"])
 def test_bounds_hold_and_are_sharp_under_attack(rule, statement):
     ratio = STATEMENTS[statement]
     rng = np.random.default_rng(4)

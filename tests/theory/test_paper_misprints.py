@@ -31,7 +31,7 @@ def test_whitening_without_the_penalty_fails_on_random_problems_too():
     assert np.max(ti.lemma_ratio(batch, batch.run("omp"))) <= 1 + ti.ROUNDING
 
 
-@pytest.mark.parametrize("rule", ["omp", "fr"])
+@pytest.mark.parametrize("rule", ["omp", "forward"])
 @pytest.mark.parametrize("rho", [0.1, 0.9, 0.99])
 def test_gamma_of_the_raw_covariance_overstates(rule, rho):
     """The paper's (λ* + λ)/(1 + λ) without whitening the groups is wrong by 1 + rho here."""
@@ -66,11 +66,11 @@ def test_unwhitened_rules_have_no_bound(rule, closeness):
     assert instance.batch().run(rule)[0].tolist() == [1, 0]
     assert ratio_of(instance, rule) > 0.5 / closeness
     assert ratio_of(instance, rule, "theorem") > 0.3 / closeness
-    for honest in ("omp", "fr"):
+    for honest in ("omp", "forward"):
         assert ratio_of(instance, honest) <= 1 + ti.ROUNDING
 
 
-@pytest.mark.parametrize("rule", ["no-whiten", "single", "omp", "fr"])
+@pytest.mark.parametrize("rule", ["no-whiten", "single", "omp", "forward"])
 def test_the_reference_makes_the_same_choice_from_data(rule):
     instance = ti.unwhitened_instance()
     X, Y = instance.data()

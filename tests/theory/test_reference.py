@@ -6,7 +6,7 @@ import reference
 import theory_instances as ti
 from sklearn.linear_model import Ridge
 
-RULES = ("omp", "fr", "no-whiten", "single")
+RULES = ("omp", "forward", "no-whiten", "single")
 INSTANCES = 40
 
 

@@ -6,7 +6,6 @@ coefficients just before the next group enters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import ClassVar, Self
@@ -16,26 +15,20 @@ from sklearn.utils._param_validation import Interval
 
 from budgetline.arrays import Float
 from budgetline.baselines.lasso_path import LassoPath, WideGram, lasso_path
-from budgetline.data.rows import Rows
-from budgetline.encoding import Encoding
-from budgetline.encoding.table import TableEncoding
 from budgetline.estimators import AnytimeRegressor
 from budgetline.estimators.base import Constraints
+from budgetline.fitting import Fold, MomentsTraining, Recipe, RowsTraining, Training
 from budgetline.fitting.interactions import add_pairs
-from budgetline.fitting.linear import fit_moments, fit_rows, gram_fits
-from budgetline.fitting.recipe import Recipe
-from budgetline.fitting.training import Fitted, Fold, MomentsTraining, RowsTraining, Training
-from budgetline.glm.families import Family, SquaredError
-from budgetline.groups import Layout
-from budgetline.groups.prices import Prices
+from budgetline.fitting.linear import gram_fits
+from budgetline.fitting.moments_training import held_out_errors
 from budgetline.leastsquares.gram import Gram
 from budgetline.model.stages import StagedModel, in_user_units
-from budgetline.moments.columns import StandardisedColumns, standardised_columns
-from budgetline.moments.moments import Moments, moments_of
-from budgetline.sequencing.loop import Limits
+from budgetline.moments.columns import standardised_columns
+from budgetline.moments.moments import moments_of
 from budgetline.sequencing.schedules import FixedOrder
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GroupLassoPath(AnytimeRegressor):
     """Feature groups in the order in which they enter a cost-weighted group lasso: the paper's Sparse baseline.
 
@@ -43,16 +36,14 @@ class GroupLassoPath(AnytimeRegressor):
 
         min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖² + λ Σ_g cost_g ‖w_g‖,
 
-    from moments alone, whatever the number of rows; of wide data from the products of the columns of nonzero groups and
-    a few passes over X for each λ. The groups are ordered by the first λ at which they are nonzero; of those that enter
-    at the same λ, the one that was closest to entering at the previous λ comes first (the gradient with the highest
-    norm per cost). Groups that never enter come last, by the same measure at the end of the path; of wide data they are
-    left out, unless ``max_groups`` asks for them. Free groups are not penalised and come first, by their gains on their
-    own. See ``docs/developers/mathematics.md`` for the mathematics.
+    from moments alone, or, if X is wide, from its columns. The groups are ordered by the first λ at which they are
+    nonzero. Of those that enter at the same λ, the one closest to entering at the previous λ comes first: the gradient
+    with the highest norm per cost. Groups that never enter come last, by the same measure at the end of the path; of
+    wide data they are left out, unless ``max_groups`` asks for them. Free groups are not penalised and come first, by
+    their gains on their own.
 
     In the penalty, a shared cost is divided evenly among its groups, and the cost of a required group is shared by that
-    group and those that require it. If a group enters the path before one that it requires, the required group is moved
-    before it.
+    group and those that require it. A required group is moved before those that require it.
 
     Parameters
     ----------
@@ -63,11 +54,10 @@ class GroupLassoPath(AnytimeRegressor):
     cost_sensitive : bool
         Whether costs are the weights of the penalty; if not, all weights are 1, also of free groups.
     alpha, encoding
-        Ridge constant, and what raw columns become, as in :class:`AnytimeRegressor`.
+        Ridge constant, and what raw columns become, as in `AnytimeRegressor`.
     refit : bool
         Whether the model of a prefix is refitted by least squares. If not, it is the lasso's own, shrunken: the
-        solution at the smallest λ before the next group enters, and at the end of the path after the last. Stages
-        between groups that enter at the same λ then repeat the one before.
+        solution at the smallest λ before the next group enters, and at the end of the path after the last.
     max_groups : int or None
         The sequence ends after this many groups, and the path at the first λ at which more have entered. None: all
         groups; of wide data those that enter.
@@ -81,21 +71,9 @@ class GroupLassoPath(AnytimeRegressor):
 
     Attributes
     ----------
-    feature_groups_ : FeatureGroups
-        The groups as they were used, with their costs.
-    sequence_ : GroupSequence
-        ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained``, ``to_frame()``; for the shrunken
-        models the gains are without the penalty.
-    order_ : int array
-        Positions of the groups, in order.
-    coef_path_ : array of shape (stages, D) or (stages, P, D)
-        Coefficients after each stage, in the units of X and y.
-    intercept_path_ : array of shape (stages,) or (stages, P)
-    coef_, intercept_
-        Those of the last stage.
-    model_ : AnytimeModel
-        As in :class:`AnytimeRegressor`. If the groups of ``predict(available=...)`` are not a prefix of the sequence,
-        least squares answers, also with ``refit=False``.
+    sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, feature_groups_, model_
+        As in `AnytimeRegressor`; the gains of shrunken models are without the penalty. If the groups of
+        ``predict(available=...)`` are not a prefix of the sequence, least squares predicts, also with ``refit=False``.
     lambdas_ : array of shape (L,)
         At most ``n_lambdas``, in the units of y per unit of cost.
     path_coef_ : array of shape (L, D) or (L, P, D)
@@ -106,8 +84,6 @@ class GroupLassoPath(AnytimeRegressor):
     entry_lambdas_ : array of shape (groups,)
         The first λ at which each group, as given, is nonzero; infinite for free groups, NaN for those that never
         enter.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
 
     Examples
     --------
@@ -120,6 +96,21 @@ class GroupLassoPath(AnytimeRegressor):
     >>> model.predict(nhanes.data[:2], budget=30).round(2).tolist()
     [5.66, 6.34]
     """
+
+    alpha: float = 1e-5
+    refit: bool = True
+    n_lambdas: int = 100
+    lambda_ratio: float = 1e-3
+    tol: float = 1e-9
+
+    # The path orders the groups, so there are no parameters that choose them.
+    rule: str = field(init=False, default="forward")
+    schedule: str = field(init=False, default="greedy")
+    max_cost: None = field(init=False, default=None)
+    min_gain: float = field(init=False, default=0.0)
+    start: tuple[str, ...] = field(init=False, default=())
+    correction: float = field(init=False, default=0.0)
+    loss: str = field(init=False, default="squared_error")
 
     _parameter_constraints: ClassVar[Constraints] = {
         "feature_groups": AnytimeRegressor._parameter_constraints["feature_groups"],
@@ -134,223 +125,77 @@ class GroupLassoPath(AnytimeRegressor):
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
-    # The path orders the groups, so there are no parameters that choose them.
-    rule = "fr"
-    schedule = "greedy"
-    max_cost = None
-    min_gain = 0.0
-    start = ()
-    correction = 0.0
-    loss = "squared_error"
-
-    def __init__(
-        self,
-        feature_groups: object = None,
-        costs: object = None,
-        *,
-        cost_sensitive: bool = True,
-        alpha: float = 1e-5,
-        encoding: str | Encoding | None = None,
-        refit: bool = True,
-        max_groups: int | None = None,
-        n_lambdas: int = 100,
-        lambda_ratio: float = 1e-3,
-        tol: float = 1e-9,
-    ) -> None:
-        self.feature_groups = feature_groups
-        self.costs = costs
-        self.cost_sensitive = cost_sensitive
-        self.alpha = alpha
-        self.encoding = encoding
-        self.refit = refit
-        self.max_groups = max_groups
-        self.n_lambdas = n_lambdas
-        self.lambda_ratio = lambda_ratio
-        self.tol = tol
-
     def _learn(self, training: Training, recipe: Recipe) -> Self:
-        settings = LassoSettings(self.n_lambdas, self.lambda_ratio, self._tol(), self.refit)
+        """Solve the path, and learn the models of the prefixes of its order."""
         training, recipe = add_pairs(training, recipe)
-        found = training.gathered()
-        assert isinstance(found, RowsTraining | MomentsTraining)
-        return super()._learn(LassoTraining(found, settings), recipe)
-
-    def _tol(self) -> float:
-        return float(self.tol)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class LassoTraining:
-    """Rows or moments that a path is solved from."""
-
-    given: RowsTraining | MomentsTraining
-    settings: LassoSettings
-    family: Family = field(default_factory=SquaredError)
-    classes: None = None
-    small = False
-    in_memory = False
-
-    @property
-    def layout(self) -> Layout:
-        """The columns that are read."""
-        return self.given.layout
-
-    @property
-    def target_shape(self) -> tuple[int, ...]:
-        """Shape of one target."""
-        return self.given.target_shape
-
-    def encoded(self, encoding: TableEncoding) -> LassoTraining:
-        """Return the data of another encoding."""
-        return replace(self, given=self.given.encoded(encoding))
-
-    def gathered(self) -> LassoTraining:
-        """Return the data: they are gathered already."""
-        return self
-
-    def fit(self, recipe: Recipe) -> Fitted:
-        """Solve the path and fit the models of the prefixes of its order."""
-        if isinstance(self.given, MomentsTraining):
-            total = self.given.total
-            found = fit_lasso(total, recipe, self.settings)
-            return Fitted(
-                found.model, total, recipe.alpha, total, found.doubt, {**self._learned(found), **self.given.learned}
-            )
-        rows, exponent = self.given.rows.rescaled()
-        names = self.layout.names_read
-        if not gram_fits(rows, recipe):
-            found = fit_wide_lasso(rows, recipe, self.settings, names)
-            self._check_claims(found, recipe.alpha, clear=False)
-            return Fitted(found.model, rows, recipe.alpha, learned=self._learned(found))
-        moments = moments_of(rows, self.target_shape, names)
-        found = fit_lasso(moments, recipe, self.settings, rows)
-        self._check_claims(found, recipe.alpha, clear=found.doubt <= moments.eps**0.5)
-        return Fitted(found.model, rows, recipe.alpha, moments.scaled(exponent), learned=self._learned(found))
-
-    def _check_claims(self, found: LassoFit, alpha: float, *, clear: bool) -> None:
-        if self.settings.refit:  # the gains of shrunken models are measured
-            assert isinstance(self.given, RowsTraining)
-            self.given.check_claims(found.model, alpha, clear)
-
-    def _learned(self, found: LassoFit) -> dict[str, object]:
-        path, single = found.path, not self.target_shape
-        coef = np.zeros((*found.coef.shape[:-1], self.layout.n_features))
-        coef[..., self.layout.read] = found.coef
-        return {
+        training, exponent = training.gathered(), 0
+        if isinstance(training, RowsTraining):
+            rows, exponent = training.rows.rescaled()
+            training = replace(training, rows=rows)
+            training = _reduced(training) if gram_fits(rows, recipe) else training
+        assert isinstance(training, RowsTraining | MomentsTraining)
+        path, coef, intercept = self._path(training, recipe)
+        order = recipe.prices.completed(path.order[: self._most(path, training)].tolist())
+        super()._learn(training, replace(recipe, schedule=FixedOrder(order[: self.max_groups])))
+        stages, moments = self.model_.stages, self.model_.moments
+        if not self.refit:
+            stages = _shrunken(stages, path, coef, intercept)
+            gains = -np.diff(_squared_errors(stages, training)) / 2
+            stages = replace(stages, sequence=replace(stages.sequence, gains=gains))
+        learned = {
+            **self.model_.learned,
             "lambdas_": path.lambdas,
-            "path_coef_": coef[:, 0] if single else coef,
-            "path_intercept_": found.intercept[:, 0] if single else found.intercept,
+            "path_coef_": coef if training.task.target_shape else coef[:, 0],
+            "path_intercept_": intercept if training.task.target_shape else intercept[:, 0],
             "dual_gaps_": path.gaps,
             "entry_lambdas_": path.entry_lambdas,
         }
+        moments = None if moments is None else moments.scaled(exponent)
+        self._adopt(replace(self.model_, stages=stages, moments=moments, learned=learned))
+        return self
 
-    def fixed(self, cv: object) -> object:
-        """Return cv."""
-        return cv
-
-    def folds(self, recipe: Recipe, cv: object) -> Iterator[Fold]:
-        """Return no folds: the path has no constant to choose."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class LassoSettings:
-    """What a path is solved with: number of λ, smallest over largest λ, tolerance, whether to refit the prefixes."""
-
-    n_lambdas: int
-    lambda_ratio: float
-    tol: float
-    refit: bool
-
-    def path(self, gram: Gram | WideGram, recipe: Recipe) -> LassoPath:
-        """Solve the path. Weights are the costs, or 1 if the recipe is not cost sensitive; shared costs are divided."""
-        weights = recipe.prices.spread() if recipe.cost_sensitive else np.ones_like(recipe.prices.own)
+    def _path(self, training: RowsTraining | MomentsTraining, recipe: Recipe) -> tuple[LassoPath, Float, Float]:
+        """Return the path, and its coefficients (L, P, D) and intercepts (L, P) in the units of X and y."""
+        gram: Gram | WideGram
+        if isinstance(training, MomentsTraining):
+            standardisation = training.total.standardisation(recipe.weights)
+            gram = Gram.of(training.total, recipe.by_group, recipe.alpha, recipe.weights)
+        else:
+            A, targets, y_mean = standardised_columns(training.rows, training.layout.names_read, recipe.weights)
+            standardisation = A.mean, A.scale, y_mean
+            gram = WideGram.of(A, targets, recipe.by_group, recipe.alpha)
+        weights = recipe.prices.spread() if recipe.cost_sensitive else np.ones(recipe.sizes.size)
         grid = self.n_lambdas, self.lambda_ratio
-        return lasso_path(gram, recipe.sizes, weights, grid, self.tol, recipe.limits.max_groups)
+        path = lasso_path(gram, recipe.sizes, weights, grid, self._tol(), self.max_groups)
+        read, n_features = training.layout.read, training.layout.n_features
+        coef = np.zeros((*path.coefs.shape[:-1], n_features))
+        coef[..., read], intercept = in_user_units(path.coefs, recipe.by_group, *standardisation)
+        return path, coef, intercept
+
+    def _most(self, path: LassoPath, training: Training) -> int | None:
+        """Return the number of groups in the order; of a wide table, without a limit, the groups that enter."""
+        entered = max(1, int(np.count_nonzero(path.entries < path.lambdas.size)))
+        return self.max_groups or (entered if isinstance(training, RowsTraining) else None)
+
+    def _tol(self) -> float:
+        return float(self.tol)
 
 
-@dataclass(frozen=True, eq=False)
-class LassoFit:
-    """A staged model in the order of first entry, and the path it comes from.
-
-    Attributes
-    ----------
-    model : StagedModel
-    path : LassoPath
-        In standardised columns, group after group.
-    coef, intercept : arrays of shape (L, P, D) and (L, P)
-        The path in the user's units.
-    doubt : float
-        Estimated relative error of the least-squares coefficients; 0 if they come from the data.
-    """
-
-    model: StagedModel
-    path: LassoPath
-    coef: Float
-    intercept: Float
-    doubt: float = 0.0
+def _reduced(training: RowsTraining) -> MomentsTraining:
+    """Return the moments of rows; models that they do not determine are fitted on the rows."""
+    moments = moments_of(training.rows, training.task.target_shape, training.layout.names_read)
+    return MomentsTraining(training.layout, (moments,), by_rows=lambda: Fold(training, held_out_errors(moments)))
 
 
-def fit_lasso(moments: Moments, recipe: Recipe, settings: LassoSettings, rows: Rows | None = None) -> LassoFit:
-    """Solve the path from moments and fit all prefixes of its order.
-
-    ``rows`` are the data of the moments, if available: they are read only if the moments are too ill conditioned to
-    refit the prefixes. Groups that another group requires are moved before it.
-    """
-    path = settings.path(Gram.of(moments, recipe.by_group, recipe.alpha, recipe.weights), recipe)
-    ordered = replace(recipe, schedule=FixedOrder(recipe.prices.completed(path.order.tolist())))
-    model, doubt = fit_moments(moments, ordered)
-    if rows is not None and doubt > moments.eps**0.5:
-        model, *_ = fit_rows(rows, ordered, moments.feature_names)
-    coef, intercept = in_user_units(path.coefs, recipe.by_group, *moments.standardisation(recipe.weights))
-    if not settings.refit:
-        model = _shrunken(model, path, coef, intercept)
-        model = _with_gains(model, model.mean_squared_errors(moments))
-    return LassoFit(model, path, coef, intercept, doubt)
-
-
-def fit_wide_lasso(rows: Rows, recipe: Recipe, settings: LassoSettings, names: Sequence[str] | None = None) -> LassoFit:
-    """Solve the path from the columns of a wide table and fit the prefixes of its order, without a D × D matrix.
-
-    The sequence ends with the groups that enter, unless the recipe has a limit.
-    """
-    A, targets, y_mean = standardised_columns(rows, names, recipe.weights)
-    path = settings.path(WideGram.of(A, targets, recipe.by_group, recipe.alpha), recipe)
-    most = recipe.limits.max_groups
-    entered = max(1, np.count_nonzero(path.entries < path.lambdas.size))
-    order = recipe.prices.completed(path.order[: most or entered].tolist())[:most]
-    model = _refitted(rows, recipe, order, A, names)
-    coef, intercept = in_user_units(path.coefs, recipe.by_group, A.mean, A.scale, y_mean)
-    if not settings.refit:
-        model = _shrunken(model, path, coef, intercept)
-        table = rows.table[:, model.at_stage(model.n_stages).columns]
-        errors = model.mean_over_rows(table, rows.weight, lambda scores, part: (scores - rows.Y[part, None]) ** 2)
-        model = _with_gains(model, errors)
-    return LassoFit(model, path, coef, intercept)
-
-
-def _refitted(
-    rows: Rows, recipe: Recipe, order: list[int], A: StandardisedColumns, names: Sequence[str] | None
-) -> StagedModel:
-    """Fit the prefixes of an order as if the table had no other columns than theirs."""
-    columns = [recipe.columns[g] for g in order]
-    chosen, ends = np.concatenate(columns), np.cumsum([c.size for c in columns])
-    part = replace(rows, columns=chosen if rows.columns is None else rows.columns[chosen])
-    small = replace(
-        recipe,
-        columns=tuple(np.split(np.arange(chosen.size), ends[:-1])),
-        names=tuple(recipe.names[g] for g in order),
-        prices=Prices.of(np.ones(len(order))),
-        schedule=FixedOrder(range(len(order))),
-        limits=Limits(),
-        weights=None if recipe.weights is None else recipe.weights[chosen],
-    )
-    model, *_ = fit_rows(part, small, None if names is None else [names[d] for d in chosen])
-    sequence = replace(model.sequence, order=np.array(order), costs=recipe.prices.steps(order))
-    mean, scale = A.mean.copy(), A.scale.copy()
-    mean[chosen], scale[chosen] = model.mean, model.scale
-    wide = model.embedded(chosen, mean.size)
-    return replace(wide, sequence=sequence, names=recipe.names, mean=mean, scale=scale)
+def _squared_errors(stages: StagedModel, training: RowsTraining | MomentsTraining) -> Float:
+    """Return the mean squared errors (1 + stages,) on the training data, summed over the targets."""
+    read = training.layout.read
+    if isinstance(training, MomentsTraining):
+        errors = replace(stages, coef_path=stages.coef_path[..., read]).mean_squared_errors(training.total)
+    else:
+        rows, used = training.rows, np.searchsorted(read, stages.at_stage(stages.n_stages).columns)
+        errors = stages.mean_over_rows(rows.table[:, used], rows.weight, lambda s, part: (s - rows.Y[part, None]) ** 2)
+    return np.asarray(errors.sum(axis=1))
 
 
 def _shrunken(refitted: StagedModel, path: LassoPath, coef: Float, intercept: Float) -> StagedModel:
@@ -363,12 +208,7 @@ def _shrunken(refitted: StagedModel, path: LassoPath, coef: Float, intercept: Fl
     never = np.min(np.delete(path.entries, order), initial=path.lambdas.size)
     # a group that was moved before one that requires it enters later than those that follow
     last = np.minimum.accumulate(np.append(path.entries[order[1:]], never)[::-1])[::-1] - 1
-    free = last < 0  # a free group is still to come
+    penalised = last >= 0  # no free group is still to come
     coef_path, intercept_path = refitted.coef_path.copy(), refitted.intercept_path.copy()
-    coef_path[~free], intercept_path[~free] = coef[last[~free]], intercept[last[~free]]
+    coef_path[penalised], intercept_path[penalised] = coef[last[penalised]], intercept[last[penalised]]
     return replace(refitted, coef_path=coef_path, intercept_path=intercept_path)
-
-
-def _with_gains(model: StagedModel, errors: Float) -> StagedModel:
-    """Give the sequence the gains that mean squared errors (1 + stages, P) show."""
-    return replace(model, sequence=replace(model.sequence, gains=-np.diff(errors.sum(axis=1)) / 2))

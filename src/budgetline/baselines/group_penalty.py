@@ -9,12 +9,9 @@ w is optimal iff r_g = κ_g w_g/‖w_g‖ where w_g ≠ 0 and ‖r_g‖ ≤ κ_g
    minimiser over one group is w_g = (D + κ/ν)⁻¹ q with q = r_g + D w_g, where ν = ‖w_g‖ solves one scalar equation.
 
 Then two kinds of steps alternate. Groups that are zero and should not be, or the reverse, get the exact minimiser of
-their block. The nonzero groups together, where the objective is smooth, take Newton steps; their Hessian
+their block. The nonzero groups together, where the objective is smooth, take Newton steps with the Hessian
 
-    H = I_P ⊗ M − Σ_g v_g v_g',    M = C + diag(κ_g/‖w_g‖),    v_g = (κ_g/‖w_g‖³)^½ vec(w_g)
-
-is P equal blocks less one rank per group, so that any number of targets needs one factor of M and one small system. For
-one target the rank lies in the block of its group, and H itself is factorised.
+    H = M ⊗ I_P − Σ_g v_g v_g',    M = C + diag(κ_g/‖w_g‖),    v_g = (κ_g/‖w_g‖³)^½ vec(w_g).
 """
 
 from __future__ import annotations
@@ -25,8 +22,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.leastsquares.blocks import SizeClass, size_classes
-from budgetline.leastsquares.gram import EPS, Gram
+from budgetline.leastsquares.gram import EPS, Gram, SizeClass, size_classes
 
 MAX_ITERATIONS = 300
 """Newton steps for one λ; four are usual."""
@@ -42,27 +38,11 @@ DAMPING = (1e-10, 1e-7, 1e-4)
 class Penalised:
     """The problem in the penalised groups alone, in coordinates in which every block of C is diagonal.
 
-    Attributes
-    ----------
-    C, b : arrays of shape (K, K) and (K, P)
-    total, left : float
-        Σ_p var(y_p), and what the free groups leave of it.
-    starts, ends : int arrays of shape (G,)
-        Columns of each group.
-    group : int array of shape (K,)
-        Group of each column.
-    spread : array of shape (K,)
-        Diagonal of C: its blocks are diagonal.
-    floor : array of shape (G,)
-        Rounding error of ‖r_g‖: no group enters below it.
-    members : int array of shape (G,)
-        Positions of the penalised groups among all.
-    paid : mask of shape (D,)
-        The columns of penalised groups, among all.
-    level, carried : arrays of shape (D − K, P) and (D − K, K)
-        Coefficients of free columns are ``level − carried @ penalised``.
-    turns : list of SizeClass
-        Eigenvectors of the blocks of C.
+    ``C`` (K, K) and ``b`` (K, P) are those of the penalised columns, and ``spread`` (K,) is the diagonal of C, whose
+    blocks are diagonal. Group g has the columns ``starts[g] : ends[g]``; ``group`` (K,) is the group of each column.
+    ``total`` is Σ_p var(y_p), ``left`` what the free groups leave of it, ``floor`` (G,) the rounding error of ‖r_g‖.
+    ``members`` (G,) are the positions of the penalised groups among all, ``paid`` (D,) marks their columns. The
+    coefficients of free columns are ``level − carried @ penalised``; ``turns`` are eigenvectors of the blocks of C.
     """
 
     C: Float
@@ -267,47 +247,20 @@ def _newton_step(problem: Penalised, kappa: Float, w: Float, r: Float) -> Float:
     M = problem.C[np.ix_(columns, columns)] if columns.size < len(w) else problem.C.copy()
     M[np.arange(columns.size), np.arange(columns.size)] += pull
     V = w[columns] * (np.sqrt(kappa[active] / norms[active] ** 3))[group, None]
-    gradient = r[columns] - pull[:, None] * w[columns]
-    solve = _one_target if w.shape[1] == 1 else _many_targets
-    step[columns] = solve(M, V, group, gradient)
+    step[columns] = _solved(M, V, group, r[columns] - pull[:, None] * w[columns])
     return step
 
 
-def _one_target(M: Float, V: Float, group: Positions, x: Float) -> Float:
-    """Return H⁻¹x, zero if H is singular: the rank of a group lies in its own block of H = M − Σ v_g v_g'."""
-    sizes = np.bincount(group)
-    counts = sizes[group]
-    row = np.repeat(np.arange(group.size), counts)
-    column = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts - (np.cumsum(sizes) - sizes)[group], counts)
-    inside, products = M[row, column], V[row, 0] * V[column, 0]
+def _solved(M: Float, V: Float, group: Positions, gradient: Float) -> Float:
+    """Return H⁻¹·gradient (K, P) of H = M ⊗ I − Σ v_g v_g', zero if H is singular."""
+    P = V.shape[1]
+    H, v, group = (np.kron(M, np.eye(P)), V.ravel(), np.repeat(group, P)) if P > 1 else (M, V[:, 0], group)
+    rank_one = np.where(group[:, None] == group, np.outer(v, v), 0.0)
     for damping in DAMPING:
-        M[row, column] = inside - products / (1 + damping)
-        factor, failed = lapack.dpotrf(M.T)
+        factor, failed = lapack.dpotrf((H - rank_one / (1 + damping)).T)
         if not failed:
-            return np.asarray(lapack.dpotrs(factor, x)[0])
-    return np.zeros_like(x)
-
-
-def _many_targets(M: Float, V: Float, group: Positions, x: Float) -> Float:
-    """Return H⁻¹x, zero if H is singular, by Woodbury's identity.
-
-    With M = LL' and Z_g = L⁻¹ v_g: H⁻¹x = M⁻¹x + M⁻¹V(I − Z'Z)⁻¹V'M⁻¹x.
-    """
-    L, failed = lapack.dpotrf(M.T, lower=1, clean=1, overwrite_a=1)
-    if failed:
-        return np.zeros_like(x)
-    inverse = lapack.dtrtri(L, lower=1, overwrite_c=1)[0]
-    first = np.flatnonzero(np.diff(group, prepend=-1))
-    # Z (P, columns, active): the columns of L⁻¹ added up within groups, with weights V
-    Z = np.array([np.add.reduceat(inverse * v, first, axis=1) for v in V.T])
-    half = inverse @ x
-    inner = np.tensordot(Z, Z, axes=([0, 1], [0, 1]))
-    for damping in DAMPING:
-        factor, failed = lapack.dpotrf((1 + damping) * np.eye(first.size) - inner)
-        if not failed:
-            t = lapack.dpotrs(factor, np.einsum("pkg,kp->g", Z, half))[0]
-            return np.asarray(inverse.T @ (half + (Z @ t).T))
-    return np.zeros_like(x)
+            return np.asarray(lapack.dpotrs(factor, gradient.ravel())[0]).reshape(gradient.shape)
+    return np.zeros_like(gradient)
 
 
 def _line_search(problem: Penalised, kappa: Float, w: Float, r: Float, step: Float) -> float:

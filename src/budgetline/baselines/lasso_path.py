@@ -1,33 +1,29 @@
 """The path of the cost-weighted group lasso: the paper's Sparse baseline.
 
-For every λ of a decreasing grid, with C and b of standardised columns (``objectives.gram``),
+For every λ of a decreasing grid, with C and b of standardised columns (``leastsquares/gram.py``),
 
     min_w  ½ tr(w'Cw) − tr(b'w) + λ Σ_g c_g ‖w_g‖_F,
 
 each started from the previous solution (one λ: ``group_penalty``). The order in which groups enter is a sequence.
 
 If X is wide, C of all columns is never formed. Each λ is solved over *working groups*: the nonzero ones and those about
-to enter. A minimum over these is one over all groups if no other group violates its condition ‖r_g‖ ≤ λ c_g. One pass
-over X tells; the groups that do violate it are added.
+to enter. A minimum over these is a minimum over all groups if no other group violates its condition ‖r_g‖ ≤ λ c_g. One
+pass over X tells; the groups that do violate it are added.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.baselines.group_penalty import Minimum, Penalised, minimise, rounding
 from budgetline.budgets import unit_of
-from budgetline.data.rows import CHUNK_BYTES
-from budgetline.leastsquares.blocks import size_classes
-from budgetline.leastsquares.gram import Gram
+from budgetline.leastsquares.gram import Gram, size_classes
 from budgetline.leastsquares.rules import OrthogonalMatchingPursuit
 from budgetline.messages import warn
 from budgetline.moments.columns import StandardisedColumns
@@ -37,8 +33,6 @@ LARGEST_PENALTY = 1e100
 """Gradients of targets of order one stay far below this: a group with at least this penalty never enters."""
 FEWEST_ADDED = 20
 """At most this many groups are added at once, or as many as are nonzero if that is more."""
-LOOSE = 1e-2
-"""Tolerance before it is known which groups enter."""
 LARGE = 1000
 """With more columns than this, factorisations are large enough for all BLAS threads."""
 
@@ -77,47 +71,37 @@ class LassoPath:
         return np.concatenate([self.lambdas, [np.nan, np.inf]])[self.entries]
 
 
-def lambda_grid(largest: float, number: int, ratio: float) -> Float:
-    """Return ``number`` values from ``largest`` down to ``ratio · largest``, evenly spaced on a log scale."""
-    return np.asarray(largest * ratio ** (np.arange(number) / max(number - 1, 1)))
-
-
 def lasso_path(
     gram: Gram | WideGram,
     sizes: Positions,
     weights: Float,
-    lambdas: Float | tuple[int, float],
+    grid: tuple[int, float],
     tol: float = 1e-9,
     most: int | None = None,
 ) -> LassoPath:
     """Solve the group lasso for all λ, each started from the previous solution.
 
-    Parameters
-    ----------
-    gram : Gram or WideGram
-    sizes : int array of shape (J,)
-    weights : array of shape (J,)
-        c_g ≥ 0.
-    lambdas : decreasing array of shape (L,), or (number, ratio) of a geometric grid from the largest λ that matters
-    tol : float
-        Largest error of the optimality conditions relative to λ c_g, and largest duality gap relative to R(∅).
-    most : int or None
-        The path ends when more groups have entered.
+    ``sizes`` and ``weights`` c_g ≥ 0 have shape (J,). ``grid`` is the number of λ, evenly spaced on a log scale from
+    the largest that matters, and the smallest over the largest. ``tol`` bounds the errors of the optimality conditions
+    relative to λ c_g, and the duality gap relative to R(∅). The path ends when more than ``most`` groups have entered.
     """
     unit, size = _middle(weights), unit_of(float(np.sqrt(gram.target_variance.sum())))
-    working = Working.of(_in_unit(gram, size), sizes, weights / unit)
+    working = Working.of(gram.scaled(size), sizes, weights / unit)
     found = [working.start()]
     free = _free_gains(working)
-    if isinstance(lambdas, tuple):
-        scaled = lambda_grid(working.largest_lambda(found[0]), *lambdas)
-        grid = _in_user_units(scaled, unit, size)
-    else:
-        scaled, grid = lambdas / size * unit, lambdas
+    scaled = working.largest_lambda(found[0]) * grid[1] ** (np.arange(grid[0]) / max(grid[0] - 1, 1))
+    lambdas = _in_user_units(scaled, unit, size)
     inside = found[0].inside
-    for value, shown in zip(scaled, grid, strict=True):
+    for value, shown in zip(scaled, lambdas, strict=True):
         working, point = working.solved(found[-1], value, tol)
-        if not point.converged:
-            _warn(shown, point.gap * size**2, point.violation, tol)
+        if not point.minimum.converged:
+            gap, violation = point.minimum.gap * size**2, point.minimum.violation
+            warn(
+                f"the group lasso did not converge at lambda={shown:.6g}: duality gap {gap:.3g}, optimality "
+                f"conditions violated by {violation:.3g} of lambda·cost (tol={tol:g}). "
+                "Raise alpha, tol, or the smallest lambda.",
+                ConvergenceWarning,
+            )
         found.append(point)
         inside = inside | point.inside
         if most is not None and np.count_nonzero(inside) > most:
@@ -125,8 +109,9 @@ def lasso_path(
     entries, merit = _entries(found, weights / unit, free)
     order = np.lexsort((weights, -merit, entries))
     coefs = size * np.array([point.coef.T for point in found[1:]])
-    gaps, violations = size**2 * np.array([p.gap for p in found[1:]]), np.array([p.violation for p in found[1:]])
-    return LassoPath(grid[: len(gaps)], coefs, gaps, violations, entries, order)
+    gaps = size**2 * np.array([point.minimum.gap for point in found[1:]])
+    violations = np.array([point.minimum.violation for point in found[1:]])
+    return LassoPath(lambdas[: len(gaps)], coefs, gaps, violations, entries, order)
 
 
 def _middle(weights: Float) -> float:
@@ -135,23 +120,16 @@ def _middle(weights: Float) -> float:
     return math.ldexp(1.0, (int(exponents.min()) + int(exponents.max())) // 2) if exponents.size else 1.0
 
 
-def _in_unit(gram: Gram | WideGram, size: float) -> Gram | WideGram:
-    """Return the normal equations of targets divided by their size."""
-    found = replace(gram, b=gram.b / size, target_variance=gram.target_variance / size**2)
-    return replace(found, targets=found.targets / size) if isinstance(found, WideGram) else found
-
-
 def _in_user_units(scaled: Float, unit: float, size: float) -> Float:
     """Return λ in the units of the weights and targets as they were given."""
     with np.errstate(over="ignore"):
-        grid = scaled / unit * size
-    if not np.isfinite(grid).all() or np.any((grid < np.finfo(np.float64).tiny) & (scaled > 0)):
+        lambdas = scaled / unit * size
+    if not np.isfinite(lambdas).all() or np.any((lambdas < np.finfo(np.float64).tiny) & (scaled > 0)):
         raise ValueError("the penalties of the path are beyond the range of float64: choose another unit of the costs")
-    return np.asarray(grid)
+    return np.asarray(lambdas)
 
 
 def _free_gains(working: Working) -> Float:
-    """Return ½ tr(b_g'C_g⁻¹b_g) of the free groups."""
     gram, columns = working.gram, np.flatnonzero(~working.problem.paid)
     free = working.sizes[working.weights == 0]
     rule = OrthogonalMatchingPursuit(size_classes(free, lambda c: gram.blocks(columns[c])))
@@ -159,7 +137,7 @@ def _free_gains(working: Working) -> Float:
 
 
 def _entries(found: list[PathPoint], weights: Float, free: Float) -> tuple[Positions, Float]:
-    """Return at which solution each group is first nonzero, and ‖r_g‖/c_g one λ before, or the gain of free ones."""
+    """Return where in the path each group is first nonzero, and ‖r_g‖/c_g one λ before, or the gain if it is free."""
     inside = np.array([point.inside for point in found])  # the first is λ = ∞, where only free groups are in
     entries = np.where(inside.any(axis=0), inside.argmax(axis=0), len(found)) - 1
     norms = np.array([point.norms for point in found])
@@ -168,55 +146,27 @@ def _entries(found: list[PathPoint], weights: Float, free: Float) -> tuple[Posit
     return entries, merit
 
 
-def _warn(value: float, gap: float, violation: float, tol: float) -> None:
-    warn(
-        f"the group lasso did not converge at lambda={value:.6g}: duality gap {gap:.3g}, optimality "
-        f"conditions violated by {violation:.3g} of lambda·cost (tol={tol:g}). "
-        "Raise alpha, tol, or the smallest lambda.",
-        ConvergenceWarning,
-    )
-
-
 # -- working groups -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class PathPoint:
-    """The solution at one λ, for all groups.
+    """The solution at one λ: coefficients (D, P), ‖r_g‖ (J,), 0 for free groups, and which groups are nonzero or free.
 
-    Attributes
-    ----------
-    coef : array of shape (D, P)
-    norms : array of shape (J,)
-        ‖r_g‖; 0 for free groups.
-    inside : mask of shape (J,)
-        The groups that are nonzero, or free.
-    gap, violation, converged
-        As in ``Minimum``.
+    ``minimum`` is over the working groups.
     """
 
     coef: Float
     norms: Float
     inside: Mask
-    gap: float
-    violation: float
-    converged: bool
+    minimum: Minimum
 
 
 @dataclass(frozen=True, eq=False)
 class Working:
-    """The working groups, free ones included, and the problem in them.
+    """The problem in the working groups, free ones included; ``sizes`` and ``weights`` (J,) are of all groups.
 
-    Attributes
-    ----------
-    wide : WideGram, or None if all groups are working groups
-    sizes, weights : arrays of shape (J,)
-        Of all groups.
-    groups, columns : int arrays
-        The working groups and their columns.
-    gram : Gram
-        Of these columns.
-    problem : Penalised
+    ``gram`` and ``problem`` have the ``columns`` of ``groups``. Without a wide table all groups are working groups.
     """
 
     wide: WideGram | None
@@ -236,14 +186,14 @@ class Working:
         none = np.empty(0, dtype=np.intp)
         empty = Gram(np.empty((0, 0)), gram.b[none], gram.target_variance)
         working = cls(gram, sizes, weights, none, none, empty, Penalised.of(empty, none, weights[none]))
-        return working._holding(weights == 0)
+        return working._with(weights == 0)
 
     def start(self) -> PathPoint:
         """Return the solution at λ = ∞."""
         return self._point(Minimum(np.zeros_like(self.problem.b), self.problem.b, 0.0, 0.0, True))
 
     def largest_lambda(self, start: PathPoint) -> float:
-        """Return the smallest λ at which no penalised group is in the model; 0 if there is nothing to explain."""
+        """Return the smallest λ at which no penalised group is in the model; 0 if y is constant."""
         seen = start.norms > rounding(self.sizes, self.problem.total)
         return float(np.max(start.norms[seen] / self.weights[seen], initial=0.0))
 
@@ -252,14 +202,11 @@ class Working:
         with np.errstate(over="ignore"):  # no group enters at such a penalty
             kappa = np.minimum(value * self.weights, LARGEST_PENALTY)
         limit = kappa + rounding(self.sizes, self.problem.total)
-        late = self._late(point, limit)
-        working = self._holding(point.inside | late) if late.any() else self
-        for precision in (tol,) if self.wide is None else (max(tol, LOOSE), tol):
-            point = working._minimum(point, kappa, precision)
-            while (late := working._late(point, limit)).any():
-                late[working.groups] = True  # none leaves before the next λ, else this might not end
-                working = working._holding(late)
-                point = working._minimum(point, kappa, precision)
+        working = self if not (late := self._late(point, limit)).any() else self._with(late)
+        point = working._minimum(point, kappa, tol)
+        while (late := working._late(point, limit)).any():
+            working = working._with(late)
+            point = working._minimum(point, kappa, tol)
         return working, point
 
     def _late(self, point: PathPoint, limit: Float) -> Mask:
@@ -272,22 +219,16 @@ class Working:
             late[np.argsort(-excess, kind="stable")[most:]] = False
         return late
 
-    def _holding(self, wanted: Mask) -> Working:
-        """Return these working groups (J,) instead; what is known of C is kept."""
+    def _with(self, more: Mask) -> Working:
+        """Return these working groups and more (J,); known parts of C are kept."""
         assert self.wide is not None
-        kept, new = wanted[self.groups], wanted.copy()
-        new[self.groups] = False
-        groups = np.append(self.groups[kept], np.flatnonzero(new))
-        sizes, ends = self.sizes[groups], np.cumsum(self.sizes[groups])
-        shift = (np.cumsum(self.sizes) - self.sizes)[groups] - (ends - sizes)
-        columns = np.arange(sizes.sum()) + np.repeat(shift, sizes)
-        known = np.repeat(kept, self.sizes[self.groups])
-        gram = self.wide.grown(replace(self.gram, C=self.gram.C[np.ix_(known, known)], b=self.gram.b[known]), columns)
-        problem = Penalised.of(gram, sizes, self.weights[groups])
+        groups = np.append(self.groups, np.flatnonzero(more))
+        columns = np.append(self.columns, np.flatnonzero(np.repeat(more, self.sizes)))
+        gram = self.wide.grown(self.gram, columns)
+        problem = Penalised.of(gram, self.sizes[groups], self.weights[groups])
         return replace(self, groups=groups, columns=columns, gram=gram, problem=problem)
 
     def _minimum(self, start: PathPoint, kappa: Float, tol: float) -> PathPoint:
-        """Return the minimum over the working groups."""
         problem = self.problem
         with one_blas_thread() if problem.group.size < LARGE else nullcontext():
             w = problem.rotated(start.coef[self.columns])
@@ -297,16 +238,14 @@ class Working:
     def _point(self, found: Minimum) -> PathPoint:
         """Return a minimum over the working groups as one over all groups."""
         paid, inside = self.groups[self.problem.members], self.weights == 0
-        if self.wide is None:
-            coef, norms = self.problem.coefficients(found.w), np.zeros(inside.size)
-        else:
-            coef = np.zeros_like(self.wide.b)
-            coef[self.columns] = self.problem.coefficients(found.w)
+        coef, norms = np.zeros((self.sizes.sum(), found.w.shape[1])), np.zeros(inside.size)
+        coef[self.columns] = self.problem.coefficients(found.w)
+        if self.wide is not None:
             r = self.wide.gradient(coef)
             norms = np.sqrt(np.add.reduceat(np.einsum("kp,kp->k", r, r), np.cumsum(self.sizes) - self.sizes))
         norms[inside], norms[paid] = 0.0, self.problem.norms(found.r)
         inside[paid] = self.problem.norms(found.w) > 0
-        return PathPoint(coef, norms, inside, found.gap, found.violation, found.converged)
+        return PathPoint(coef, norms, inside, found)
 
 
 # -- wide tables ----------------------------------------------------------------------------------------------------
@@ -314,18 +253,9 @@ class Working:
 
 @dataclass(frozen=True, eq=False)
 class WideGram:
-    """b of standardised columns and centred targets, group after group; C of chosen columns on demand.
+    """b (D, P) of standardised columns and centred targets (n, P); C of chosen columns on demand.
 
-    Attributes
-    ----------
-    A : StandardisedColumns
-    order : int array of shape (D,)
-        Columns of A, group after group.
-    alpha : float
-        Ridge constant.
-    targets : array of shape (n, P)
-    b : array of shape (D, P)
-    target_variance : array of shape (P,)
+    ``order`` (D,) are the columns of A, group after group; ``alpha`` is the ridge constant.
     """
 
     A: StandardisedColumns
@@ -340,6 +270,11 @@ class WideGram:
         """Return b of columns in an order, for targets (n, P)."""
         return cls(A, order, alpha, targets, A.project(targets).T[order], (targets**2).sum(axis=0))
 
+    def scaled(self, size: float) -> WideGram:
+        """Return the problem with the targets divided by a size."""
+        targets, variance = self.targets / size, self.target_variance / size**2
+        return replace(self, targets=targets, b=self.b / size, target_variance=variance)
+
     def gradient(self, coef: Float) -> Float:
         """Return b − A'A·coef, without the ridge, shape (D, P)."""
         used = np.flatnonzero(coef.any(axis=1))
@@ -350,21 +285,11 @@ class WideGram:
 
     def grown(self, known: Gram, columns: Positions) -> Gram:
         """Return C and b of columns (K,); those of the first columns are known."""
-        A, taken, first = self.A, self.order[columns], len(known.b)
-        product: Callable[[Float], Float]
-        if sparse.issparse(A.X):
-            product = replace(A, X=A.X[:, taken].astype(np.float64), mean=A.mean[taken], scale=A.scale[taken]).project
-        else:  # centred before they are multiplied: exact also for columns far from zero
-            held = A.columns(taken)
-            product = lambda some: some.T @ held  # noqa: E731
-        C, b = np.empty((columns.size, columns.size)), np.empty((columns.size, self.b.shape[1]))
-        C[:first, :first], b[:first] = known.C, known.b
-        step = max(1, CHUNK_BYTES // (8 * A.root.size))
-        for start in range(first, columns.size, step):
-            here = slice(start, start + step)
-            some = A.columns(taken[here])
-            C[here], b[here] = product(some), some.T @ self.targets
+        taken, first = self.order[columns], len(known.b)
+        held = self.A.columns(taken)
+        new, fresh = held[:, first:], np.arange(first, columns.size)
+        C, b = np.empty((columns.size, columns.size)), np.vstack([known.b, new.T @ self.targets])
+        C[:first, :first], C[first:] = known.C, new.T @ held
         C[:first, first:] = C[first:, :first].T
-        new = np.arange(first, columns.size)
-        C[new, new] += np.where(np.isfinite(A.scale[taken[first:]]), 0.0, 1.0) + self.alpha  # as in Gram.of
+        C[fresh, fresh] += np.where(np.isfinite(self.A.scale[taken[first:]]), 0.0, 1.0) + self.alpha  # as in Gram.of
         return Gram(C, b, self.target_variance)

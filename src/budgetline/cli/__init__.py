@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
-from threading import current_thread, main_thread
 
 __all__ = ["main"]
 
@@ -19,9 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     The exit code is 0, or 2 for an error of the user, 1 for a bug, 130 if interrupted.
     """
-    _reserve_streams()
-    _drop_invalid_sizes()
-    with _ending_when_interrupted():
+    try:
         try:
             for package in ("typer", "rich"):
                 import_module(package)
@@ -29,32 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("error: the command line needs typer and rich: pip install 'budgetline[cli]'", file=sys.stderr)
             return 2
         from budgetline.cli.app import run
-    return run(sys.argv[1:] if arguments is None else arguments)
 
-
-def _reserve_streams() -> None:
-    """Open /dev/null for closed standard streams, so that no file that is opened later gets their numbers."""
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # stdin, stdout and stderr
-        pass
-    os.close(number)
-
-
-def _drop_invalid_sizes() -> None:
-    """Drop sizes of the terminal that are not numbers: typer and rich would fail."""
-    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
-        if not re.fullmatch("[1-9][0-9]{0,3}", os.environ.get(name, "80"), re.ASCII):
-            del os.environ[name]
-
-
-@contextmanager
-def _ending_when_interrupted() -> Iterator[None]:
-    """Exit at once if the user interrupts: during imports, an exception could be lost or printed anywhere."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or current_thread() is not main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+        return run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        return 130

@@ -12,15 +12,15 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from budgetline.cli.buying import next_, plan
-from budgetline.cli.evaluating import compare, curve, report
+from budgetline.cli.deciding import certify, next_, plan
+from budgetline.cli.evaluating import curve, report
 from budgetline.cli.exploring import explore
-from budgetline.cli.grouping import groups, profile
-from budgetline.cli.inspecting import inspect
-from budgetline.cli.learning import demo, fit
-from budgetline.cli.models import certify, export, predict, show
-from budgetline.cli.options import PANELS
+from budgetline.cli.grouping import groups
+from budgetline.cli.learning import fit
+from budgetline.cli.options import PANELS, flattened
+from budgetline.cli.predicting import export, predict
 from budgetline.cli.printing import EXPECTED, aside, line_of, release, tell
+from budgetline.cli.showing import demo, inspect, show
 from budgetline.messages import cut, printable
 
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__base__)
@@ -35,7 +35,7 @@ PLAIN = {"bool": "", "str": "TEXT", "path": "FILE", **dict.fromkeys(("int", "int
 PLAIN |= dict.fromkeys(("float", "float range"), "X")
 """Names of the values of options in the help, by typer's names for their types."""
 COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, inspect, groups, fit, show, curve, compare, predict, plan, next_, report, explore, certify, export, profile
+    demo, inspect, groups, fit, show, curve, predict, plan, next_, report, explore, certify, export
 )  # fmt: skip
 
 
@@ -57,37 +57,33 @@ def _start(
 
 
 def _command_line() -> Any:
-    """Return the program with all its commands; the examples in their docstrings come last in their help."""
+    """Return the program with all its commands; the last line of a command's docstring is an example."""
     app = typer.Typer(name="budgetline", rich_markup_mode="rich", pretty_exceptions_enable=False)
-    first = "Examples: budgetline demo; budgetline fit data.csv -t y -o m.budgetline; budgetline COMMAND --help"
+    first = "Examples: budgetline demo; budgetline fit data.csv -t y; budgetline COMMAND --help"
     app.callback(invoke_without_command=True, epilog=f"{first}\n\n{EXIT_CODES}")(_start)
     for function in COMMANDS:
-        text, _, examples = (getdoc(function) or "").partition("\n\nFor example:\n")
-        epilog = "\n\n".join(["Examples:", *examples.splitlines()])
-        app.command(function.__name__.rstrip("_"), help=text, epilog=epilog)(function)
-    return _arranged(typer.main.get_command(app))
-
-
-def _arranged(program: Any) -> Any:
-    """Return a program whose help has groups of options, and names values as people do.
-
-    Newer versions of typer write <bool> or <float range>.
-    """
-    panels, order = {name: panel for panel, names in PANELS.items() for name in names}, list(PANELS)
-    for command in (program, *program.commands.values()):
-        context = typer.Context(command)
-        for param in (*command.params, command.get_help_option(context)):
-            if command is not program and param.param_type_name == "option" and param.rich_help_panel is None:
-                param.rich_help_panel = panels.get(param.name)
-            if not hasattr(param, "display_type"):
-                continue
-            if param.param_type_name == "argument":
-                param.display_type_rich = lambda ctx: None
-            elif param.metavar is None:
-                label = param.display_type(context).strip("<>")
-                param.metavar = PLAIN.get(label, label)
-        command.params.sort(key=lambda param: order.index(panel) if (panel := param.rich_help_panel) in order else -1)
+        text, _, example = (getdoc(function) or "").partition("\n\nExample: ")
+        app.command(function.__name__.rstrip("_"), help=text, epilog=f"Example:\n\n{example}")(flattened(function))
+    program = typer.main.get_command(app)
+    for command in (program, *program.commands.values()):  # type: ignore[attr-defined]
+        _arrange(command, PANELS if command is not program else {})
     return program
+
+
+def _arrange(command: Any, panels: dict[str, tuple[str, ...]]) -> None:
+    """Sort options into panels, and name values as people do: typer writes <bool> or <float range>."""
+    panel_of, order = {name: panel for panel, names in panels.items() for name in names}, list(panels)
+    context = typer.Context(command)
+    for param in (*command.params, command.get_help_option(context)):
+        if param.param_type_name == "argument":
+            param.display_type_rich = lambda ctx: None
+            continue
+        if param.rich_help_panel is None:
+            param.rich_help_panel = panel_of.get(param.name)
+        if param.metavar is None and hasattr(param, "display_type"):
+            label = param.display_type(context).strip("<>")
+            param.metavar = PLAIN.get(label, label)
+    command.params.sort(key=lambda param: order.index(panel) if (panel := param.rich_help_panel) in order else -1)
 
 
 def run(arguments: Sequence[str]) -> int:

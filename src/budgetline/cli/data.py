@@ -1,4 +1,4 @@
-"""The user's files: data, as a source or all rows at once; groups; and outputs, which are checked before the work."""
+"""The user's files: data, as a source or all rows at once; and outputs, which are checked before the work."""
 
 from __future__ import annotations
 
@@ -6,36 +6,31 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-from scipy import sparse
 
-from budgetline.arrays import Mask, Positions, Table
-from budgetline.cli import options
+from budgetline.arrays import Positions
+from budgetline.cli.options import FileOptions, TargetOptions
 from budgetline.cli.printing import Printer, Refused, refusing
-from budgetline.data import Source, open_source
+from budgetline.data import Source, open_data
+from budgetline.data.named_files import NamedFiles
 from budgetline.data.opening import files_of
-from budgetline.data.raw_files import RawFiles
 from budgetline.data.sources import Chunk, ahead, row_names
 from budgetline.data.tabular import arrow, missing_in
-from budgetline.data.target_column import as_numbers, too_many_classes
-from budgetline.estimators.advice import advising
+from budgetline.data.target_column import as_numbers
+from budgetline.estimators.reading import advising
 from budgetline.files import target_of, write_atomically
-from budgetline.groups import FeatureGroups
-from budgetline.inputs import MOST_CLASSES, NamedArray, check_finite
-from budgetline.messages import did_you_mean, name_of, shown, some
+from budgetline.inputs import NamedArray, check_finite
+from budgetline.messages import did_you_mean, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import make_bar
 
-TargetColumn = str | tuple[()] | None
-"""The name of the target; (): no target; None: the target of svmlight files."""
-Features = tuple[list[str] | None, FeatureGroups | None]
-"""Columns to learn from (None: all) and their groups (None: one for each column)."""
+DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " "}
 COPIES, ENCODED = 4, 8
 """Rows are read into memory if this many copies fit: they are joined, standardised and worked with.
 
@@ -45,24 +40,17 @@ With an encoding, a column becomes about ``ENCODED`` columns.
 
 @dataclass(frozen=True)
 class Files:
-    """The data of a command: a file, a folder or a glob, and what the user says about their format.
-
-    ``zero_based`` is for svmlight files, ``delimiter`` and ``na`` are for CSV files. With ``drop``, rows without a
-    target are left out.
-    """
+    """The data of a command: a file, a folder or a glob. With ``drop``, rows without a target are left out."""
 
     place: str
-    file_format: str | None
-    zero_based: bool
-    delimiter: str | None = None
-    na: Sequence[str] | None = None
+    options: FileOptions = field(default_factory=FileOptions)
     drop: bool = False
 
     @cached_property
     def found(self) -> tuple[list[Path], str]:
         """The files, and their format."""
         with refusing():
-            return files_of(self.place, self.file_format)
+            return files_of(self.place, self.options.file_format)
 
     @property
     def paths(self) -> list[Path]:
@@ -70,95 +58,69 @@ class Files:
         return self.found[0]
 
     @property
-    def named(self) -> bool:
-        """Whether the columns have names."""
-        return self.found[1] != "svmlight"
-
-    @property
     def text(self) -> dict[str, Any]:
-        """The delimiter and the texts of missing values of CSV files, if the user gives them."""
-        mark = {"tab": "\t", "\\t": "\t", "space": " "}.get(self.delimiter or "", self.delimiter)
-        if self.found[1] != "csv" and (mark is not None or self.na):
-            raise Refused(f"--delimiter and --na are for CSV files, and {self.place} is {self.found[1]}")
-        return {"delimiter": mark, "na": self.na or None}
+        """The delimiter and the texts of missing values of CSV files, if the user sets them."""
+        mark = self.options.delimiter
+        return {"delimiter": None if mark is None else DELIMITERS.get(mark, mark), "na": self.options.na or None}
 
     @cached_property
-    def raw(self) -> RawFiles:
-        """The files with columns of any kind; not for svmlight files."""
-        paths, kind = self.found
-        if not self.named:
-            raise Refused(f"the columns of {self.place} have no names: this is for CSV and Parquet files")
+    def raw(self) -> NamedFiles:
+        """The files with columns of any kind."""
         with refusing():
-            return RawFiles.of(paths, kind, **self.text)
+            return NamedFiles.of(*self.found, **self.text)
 
     @cached_property
     def numeric(self) -> dict[str, bool]:
         """The names of all columns, and whether they hold numbers."""
         types = arrow().types
         tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
-        return {field.name: any(test(field.type) for test in tests) for field in self.raw.schema}
+        return {column.name: any(test(column.type) for test in tests) for column in self.raw.schema}
 
     def check_columns(self, names: Mapping[str, str | Iterable[str] | None]) -> None:
         """Raise an error if a column is missing; the keys are the options that name the columns."""
         for option, given in names.items():
             for name in [given] if isinstance(given, str) else given or ():
-                if self.named and name not in self.numeric:
+                if name not in self.numeric:
                     what = f"column {shown(name)} is not in {self.place}{did_you_mean(name, self.numeric)}"
                     raise Refused(f"{option}: {what}; its columns are {some(self.numeric, 8)}")
 
-    def check_numbers(self, name: str | None, what: str, advice: str) -> None:
+    def check_numbers(self, names: Iterable[str], advice: str) -> None:
         """Raise an error if a column does not hold numbers."""
-        if name is not None and not self.numeric.get(name, True):
-            raise Refused(f"{what} does not hold numbers: {advice}")
+        if wrong := [name for name in names if not self.numeric[name]]:
+            raise Refused(f"column {shown(wrong[0])} of {self.place} does not hold numbers: {advice}")
 
     def values(self, names: Sequence[str]) -> Iterator[tuple[object, ...]]:
         """Yield the values of some columns, row by row; values of CSV files are text, as written in the file."""
         raw = self.raw
         if raw.csv is not None:
-            raw = replace(raw, csv=raw.csv.reading(dict.fromkeys(names, "text")))
-        for batch in raw.batches(list(names), names) if names else ():
+            raw = replace(raw, csv=raw.csv.literally(names))
+        for batch in raw.batches(list(names)) if names else ():
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     def source(
         self,
-        target: TargetColumn,
-        names: Sequence[str] | None = None,
-        n_features: int | None = None,
+        target: str | None,
+        names: Sequence[str],
         weight: str | None = None,
         qid: str | None = None,
         raw: bool = False,
     ) -> Source:
-        """Open the files with features by name, or all of them; ``n_features`` is for svmlight files.
-
-        Raw features may hold anything, others must be numbers.
-        """
-        if self.named:
-            if target is None:
-                raise Refused("say which column is the target: --target NAME")
-            if self.zero_based:
-                raise Refused(f"--zero-based is for svmlight files, and {self.place} is {self.found[1]}")
-            self.check_columns({"--target": target or None, "--weight": weight, "--qid": qid})
-            for name in () if raw else names or ():
-                self.check_numbers(name, f"column {shown(name)} of {self.place}", "--encoding spline accepts text")
-            self.check_numbers(weight, f"--weight: column {shown(weight)}", "name a column of numbers")
-        elif target == ():
-            target = None
+        """Open the files with features by name; raw features may hold anything, others must be numbers."""
+        self.check_columns({"--target": target, "--sample-weight": weight})
+        self.check_numbers(() if raw else names, "--encoding spline accepts text")
+        self.check_numbers(() if weight is None else [weight], "--sample-weight needs a column of numbers")
         paths, kind = self.found
-        source = open_source(
-            paths, target, weight=weight, qid=qid, features=names, file_format=kind, n_features=n_features,
-            zero_based=self.zero_based, **self.text,
-        )  # fmt: skip
+        label = [] if target is None else target
+        source = open_data([*paths], label, weight=weight, qid=qid, features=names, file_format=kind, **self.text)
         source = source.dropping() if self.drop else source
         return source.raw() if raw else source
 
-    def note_dropped(self, target: str | None, printer: Printer) -> None:
-        """Print how many rows are left out because they have no target; svmlight files have no such rows."""
-        if not self.drop or target is None or not self.named:
+    def note_dropped(self, target: str, printer: Printer) -> None:
+        """Print how many rows are left out because they have no target."""
+        if not self.drop:
             return
-        missing, csv = list[Mask](), self.raw.csv
         with refusing(), printer.waiting("reading"):
-            for batch in self.raw.batches([target], [target]):
-                missing.append(missing_in(batch, [target]) if csv is None else csv.without_labels(batch, [target]))
+            missing = [missing_in(batch, [target]) for batch in self.raw.batches([target], [target])]
         rows, lost = sum(map(len, missing)), sum(int(each.sum()) for each in missing)
         if lost:
             printer.note(f"left out {lost:,} of {rows:,} rows, which have no target {shown(target)}")
@@ -168,7 +130,7 @@ class Files:
     def source_for(
         self,
         model: AnytimeModel,
-        target: TargetColumn,
+        target: str | None,
         only: Positions | None = None,
         weight: str | None = None,
         qid: str | None = None,
@@ -176,23 +138,18 @@ class Files:
     ) -> Source:
         """Open the files with the columns of a model, or with those that ``only`` some columns of its design need.
 
-        Columns that are known to be ``absent`` are left out. svmlight files are opened with all columns.
+        Columns that are known to be ``absent`` are left out.
         """
         names, encoding = model.source.names, model.encoding
         if names is None:
-            if self.named:
-                raise Refused(f"the model knows its columns by position: it reads svmlight files, not {self.place}")
-            return self.source(target, n_features=model.layout.n_features, weight=weight, qid=qid)
-        if not self.named:
-            raise Refused(f"the model knows its columns by name, and the columns of {self.place} have no names")
+            raise Refused(f"the model knows its columns by position, and the columns of {self.place} have names")
         read = only if encoding is None or only is None else encoding.read_for(only)
         wanted = names if read is None else [names[d] for d in read]
         needed = [name for name in wanted if name not in absent]
         if missing := [name for name in needed if name not in self.numeric]:
             where = f"{self.place}{did_you_mean(missing[0], self.numeric)}"
             raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {where}")
-        for name in needed if encoding is None else ():
-            self.check_numbers(name, f"column {shown(name)} of {self.place}", "the model was fitted with numbers")
+        self.check_numbers(needed if encoding is None else (), "the model was fitted with numbers")
         source = self.source(target, needed, weight=weight, qid=qid, raw=encoding is not None)
         return source if encoding is None else source.reading(encoding.kinds)
 
@@ -209,53 +166,39 @@ class Files:
         if not rows:
             raise Refused(f"{self.place} holds no rows")
 
-    def bytes_in_memory(self, source: Source) -> int:
-        """Estimate the memory that all rows need."""
-        if self.named:
-            return (source.about_rows or 0) * (source.n_features + 1) * 8
-        return 2 * sum(path.stat().st_size for path in self.paths)  # numbers and indices, about as long as their text
-
-    def fit_into_memory(self, source: Source, raw: bool = False) -> bool:
-        """Return whether all rows, and the work on them, fit into memory."""
-        return COPIES * (ENCODED if raw else 1) * self.bytes_in_memory(source) <= memory_left()
-
     def read_all(self, source: Source, printer: Printer, purpose: str = "", used: Positions | None = None) -> Chunk:
-        """Read all rows; if they do not fit into memory, the error names the purpose.
+        """Read all rows: X is an array with names, or, for raw columns, an Arrow table.
 
-        Columns ``used`` (None: all) must have values in every row.
+        If they do not fit into memory, the error names the purpose. Columns ``used`` (None: all) must have values in
+        every row, unless they are raw.
         """
-        if purpose and not self.fit_into_memory(source):
-            size = self.bytes_in_memory(source) / 1e9
-            raise Refused(f"{purpose} needs all rows in memory, about {size:.1f} GB: give a part of the rows")
-        return self.read_rows(source, printer, used)
-
-    def read_rows(self, source: Source, printer: Printer, used: Positions | None) -> Chunk:
-        """Read all rows: X is an array with names, a CSR matrix, or, for raw columns, an Arrow table.
-
-        A missing value is an error, except in raw columns.
-        """
-        chunks, names = [], source.feature_names
-        columns = range(source.n_features) if used is None else used.tolist()
-        labels = [str(d) if names is None else names[d] for d in columns]
+        if purpose and not fits_into_memory(source):
+            size = bytes_in_memory(source) / 1e9
+            raise Refused(f"{purpose} needs all rows in memory, about {size:.1f} GB: use a part of the rows")
+        names, chunks = source.feature_names or (), []
+        columns = slice(None) if used is None else used
         for chunk in self.chunks(source, printer):
             if not isinstance(chunk.X, nw.DataFrame):
                 with refusing(), advising(None), chunk.located():
-                    check_finite(chunk.X if used is None else chunk.X[:, used], labels)
+                    check_finite(chunk.X[:, columns], np.array(names, dtype=object)[columns].tolist())
             chunks.append(chunk)
-        X, y = _joined([chunk.X for chunk in chunks], names), np.concatenate([chunk.y for chunk in chunks])
+        tables: list[Any] = [chunk.X for chunk in chunks]
+        raw = isinstance(tables[0], nw.DataFrame)
+        X = nw.concat(tables).to_native() if raw else NamedArray(np.concatenate(tables), tuple(names))
         weights = [chunk.weight for chunk in chunks if chunk.weight is not None]
         queries = [chunk.qid for chunk in chunks if chunk.qid is not None]
         weight, qid = (np.concatenate(parts) if parts else None for parts in (weights, queries))
-        return Chunk(X, y, weight, qid, self.place, row_names(chunks))
+        return Chunk(X, np.concatenate([chunk.y for chunk in chunks]), weight, qid, self.place, row_names(chunks))
 
 
-def _joined(tables: list[Table], names: Sequence[str] | None) -> Table:
-    """Return the rows of all tables."""
-    if names is None:
-        return sparse.vstack(tables, format="csr")
-    if isinstance(tables[0], nw.DataFrame):
-        return nw.concat(tables).to_native()
-    return NamedArray(np.concatenate(tables), tuple(names))
+def bytes_in_memory(source: Source) -> int:
+    """Estimate the memory that all rows need."""
+    return (source.about_rows or 0) * (source.n_features + 1) * 8
+
+
+def fits_into_memory(source: Source, raw: bool = False) -> bool:
+    """Return whether all rows, and the work on them, fit into memory."""
+    return COPIES * (ENCODED if raw else 1) * bytes_in_memory(source) <= memory_left()
 
 
 def memory_left() -> int:
@@ -269,84 +212,50 @@ def memory_left() -> int:
     return max(0, left)
 
 
-def with_numbers(table: Chunk, target: str | None, printer: Printer) -> Chunk:
+def with_numbers(table: Chunk, target: str, printer: Printer) -> Chunk:
     """Return rows whose target is text that stands for numbers, such as "8.90%", with these numbers."""
     try:
         y, form = as_numbers(table.y, target, table.row_name)
     except ValueError as error:
-        raise Refused(f"{error} and give --drop-missing-target") from error
+        raise Refused(f"{error} and add --drop-missing-target") from error
     if form is None:
         return table
     printer.note(f"the target is read as {form.name}, such as {shown(table.y[0])} = {y[0]:g}")
     return replace(table, y=y)
 
 
-def check_classes(chunks: Iterable[Chunk], target: str | None) -> None:
-    """Raise an error if a target has more classes than people usually mean; stop reading as soon as it has."""
-    found = set[object]()
-    for chunk in chunks:
-        found.update(chunk.y.tolist())
-        if len(found) > MOST_CLASSES:
-            advice = "--task classification learns all of them, slowly"
-            raise Refused(f"{too_many_classes(target, chunk.y[:2].tolist())}; {advice}")
+# -- data for a model ------------------------------------------------------------------------------------------
 
 
-# -- groups ----------------------------------------------------------------------------------------------------
+def evaluation_source(
+    model: AnytimeModel, files: Files, options: TargetOptions, printer: Printer, fold_by: str | None = None
+) -> tuple[Source, str]:
+    """Open data with the columns of a model; return also the target: by default the only column it does not know."""
+    files.check_columns({"--fold-by": fold_by})
+    target = options.target
+    if target is None:
+        taken = {*(model.source.names or ()), options.weight, fold_by}
+        others = [name for name in files.numeric if name not in taken]
+        if len(others) != 1:
+            raise Refused(f"say which column of {files.place} is the target: --target NAME")
+        target = others[0]
+        printer.note(f"the target is {shown(target)}, the only column that the model does not know")
+    files.note_dropped(target, printer)
+    return files.source_for(model, target, weight=options.weight, qid=fold_by), target
 
 
-def features_of(
-    files: Files, path: Path | None, others: Mapping[str, str | None], exclude: Iterable[str] | None = None
-) -> Features:
-    """Return the columns to read (None: all) and their groups from a file (None: one group per column).
-
-    ``others`` are columns that are no features, by the options that name them. ``exclude`` are lists of more such
-    columns, such as "a,b".
-    """
-    groups = None if path is None else read_groups(path)
-    if not files.named:
-        if exclude:
-            raise Refused(f"--exclude names columns, and the columns of {files.place} have no names")
-        return None, groups
-    files.check_columns(others)
-    left_out = options.names_of(exclude, files.numeric)
-    files.check_columns({"--exclude": left_out})
-    taken = {name: option for option, name in others.items() if name is not None}
-    taken |= dict.fromkeys(left_out, "--exclude")
-    if groups is None:
-        return other_columns(files, taken), None
-    for group, columns in zip(groups.names, groups.columns, strict=True):
-        if wrong := [str(column) for column in columns if column in taken]:
-            where = f"{path}: column {shown(wrong[0])} is in group {shown(group)}"
-            raise Refused(f"{where}, and {taken[wrong[0]]} names it")
-    names = [name for name in files.numeric if name not in taken]
-    with refusing(str(path)):
-        layout = groups.resolve(names, len(names))
-    members = {group: [names[d] for d in columns] for group, columns in zip(groups.names, layout.columns, strict=True)}
-    named = FeatureGroups(members, groups.costs, shared=groups.shared, requires=groups.requires)
-    return [names[d] for d in layout.read], named
-
-
-def other_columns(files: Files, taken: Collection[str]) -> list[str]:
-    """Return the columns that are not taken; there must be some."""
-    names = [name for name in files.numeric if name not in taken]
-    if not names:
-        raise Refused(f"{files.place} has no column" + (f" except {some(taken)}" if taken else ""))
-    return names
-
-
-def columns_of_numbers(files: Files, names: Sequence[str], printer: Printer) -> list[str]:
-    """Return the columns that hold numbers; there must be some. A warning names the others."""
-    if left_out := [name for name in names if not files.numeric[name]]:
-        printer.warn(f"left out, as they do not hold numbers: {some(left_out, of=name_of)}")
-    if len(left_out) == len(names):
-        raise Refused(f"{files.place} has no column of numbers to learn from")
-    return [name for name in names if files.numeric[name]]
-
-
-def read_groups(path: Path) -> FeatureGroups:
-    """Read a groups file; every error names it."""
-    with refusing(str(path)):
-        return FeatureGroups.from_yaml(path)
+def evaluation_rows(
+    model: AnytimeModel,
+    files: Files,
+    options: TargetOptions,
+    printer: Printer,
+    purpose: str,
+    fold_by: str | None = None,
+) -> tuple[Chunk, str]:
+    """Read all rows with the columns of a model; return them, and the name of the target."""
+    source, target = evaluation_source(model, files, options, printer, fold_by)
+    table = files.read_all(source, printer, purpose, model.source.read)
+    return with_numbers(table, target, printer) if model.classes is None else table, target
 
 
 # -- outputs ---------------------------------------------------------------------------------------------------
@@ -367,11 +276,6 @@ def check_output(path: Path | None, *suffixes: str, inputs: Iterable[Path | None
         raise Refused(f"cannot write {path}: there is no folder {target.parent}")
     elif not os.access(target.parent, os.W_OK):
         raise Refused(f"cannot write {path}: the folder {target.parent} may not be written to")
-    check_distinct(path, inputs)
-
-
-def check_distinct(path: Path, inputs: Iterable[Path | None]) -> None:
-    """Raise an error if an output is one of the inputs, under any name; a device, such as a terminal, may be both."""
     if not path.exists() or stat.S_ISCHR(path.stat().st_mode):
         return
     for given in inputs:
@@ -381,7 +285,7 @@ def check_distinct(path: Path, inputs: Iterable[Path | None]) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Str | None the output in errors of writing it."""
+    """Name the output in errors of writing it."""
     try:
         yield
     except OSError as error:

@@ -1,16 +1,20 @@
-"""Arguments and options of commands. Names of rules, losses and formats come from the library."""
+"""Options of commands. Themes that several commands share are records, whose fields are options: see ``flattened``."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from typer import Argument, BadParameter, Option
 
-from budgetline.data.opening import SUFFIXES
+from budgetline.cli.printing import Refused
 from budgetline.evaluation.metrics import METRICS
 from budgetline.glm.families import LOSSES
+from budgetline.groups.parsing import places_of, positions_of
 from budgetline.inputs import check_number
 from budgetline.leastsquares.rules import RULES
 from budgetline.messages import shown
@@ -18,21 +22,19 @@ from budgetline.sequencing.schedules import SCHEDULES
 
 LOSS_NAMES = {name.removesuffix("_error"): name for name in LOSSES}
 """Names of the losses on the command line, and in the library."""
+FileFormat = Literal["csv", "parquet", "excel"]
 TaskName = Literal["auto", "regression", "classification"]
-By = Literal["prefix", "column"]
-EncodingKind = Literal["auto", "none", "linear", "spline"]
+EncodingKind = Literal["none", "linear", "spline"]
 if TYPE_CHECKING:
     Rule = str
     Schedule = str
     Loss = str
-    Format = str
 else:
     Rule, Schedule, Loss = Literal[tuple(RULES)], Literal[tuple(SCHEDULES)], Literal[tuple(LOSS_NAMES)]
-    Format = Literal[tuple(dict.fromkeys(SUFFIXES.values()))]
 
 PANELS = {
-    "Data": ("target", "groups", "exclude", "keep_ids", "drop_missing_target", "weight", "qid", "stream"),
-    "File format": ("file_format", "delimiter", "na", "zero_based"),
+    "Data": ("target", "groups", "exclude", "keep_ids", "drop_missing_target", "weight", "stream"),
+    "File format": ("file_format", "delimiter", "na"),
     "Model": ("task", "loss", "encoding", "interactions", "alpha", "correction", "rule", "schedule"),
     "Order": ("start", "max_cost", "max_groups", "all_groups"),
     "Cross-validation": ("cv", "no_cv", "fold_by", "shuffle"),
@@ -40,64 +42,34 @@ PANELS = {
 }
 """Groups of options in the help, by parameter; all other options come first."""
 
-DataFiles = Annotated[
-    str,
-    Argument(
-        metavar="DATA", help="CSV (also .tsv, .txt, .gz), Parquet or svmlight: a file, a folder, or a glob in quotes."
-    ),
-]
-ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A model file, written by 'budgetline fit'.")]
-TargetName = Annotated[
-    str | None, Option("--target", "-t", metavar="NAME", help="Column to predict; not for svmlight.")
-]
-Groups = Annotated[
-    Path | None, Option("--groups", "-g", metavar="FILE", help="Groups and costs, YAML. Default: each column a group.")
-]
-LearnedTask = Annotated[TaskName, Option("--task", help="What to learn; auto decides by the target.")]
-Weight = Annotated[str | None, Option("--weight", metavar="NAME", help="Column of sample weights.")]
-Query = Annotated[
-    str | None, Option("--qid", metavar="NAME", help="Column of query ids, for ndcg; any name for svmlight.")
-]
-FileFormat = Annotated[Format | None, Option("--format", help="Format of DATA, if the suffix does not tell.")]
-Delimiter = Annotated[
-    str | None,
-    Option(
-        "--delimiter",
-        metavar="CHAR",
-        help="Delimiter of CSV files, or 'tab'. Default: found from the first lines.",
-    ),
-]
-Missing = Annotated[
-    list[str] | None,
-    Option(
-        "--na",
-        metavar="TEXT",
-        help="Text that means a missing value in CSV files; repeatable. Default: NA, ?, … and empty.",
-    ),
-]
-ZeroBased = Annotated[bool, Option("--zero-based", help="Indices of svmlight files start at 0.")]
-MetricName = Annotated[
-    str | None, Option("--metric", "-m", help=f"{', '.join(METRICS)}, ndcg@5, or a scikit-learn scorer.")
-]
-Folds = Annotated[int, Option("--cv", metavar="K", min=2, help="Number of folds.")]
-Shuffle = Annotated[
-    bool, Option("--shuffle/--no-shuffle", help="Whether to draw folds at random, or cut the rows in their order.")
-]
-Positive = Annotated[
-    str | None, Option("--positive", metavar="LABEL", help="The class that f1, precision, recall, … are about.")
-]
 
+def flattened(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command for typer: a parameter that is a record becomes one option for each of its fields."""
+    hints = get_type_hints(command, include_extras=True)
+    parameters = []
+    for name, parameter in signature(command).parameters.items():
+        if is_dataclass(kind := hints[name]):
+            options = get_type_hints(kind, include_extras=True)
+            parameters += [
+                Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=options[field.name])
+                for field in fields(kind)
+            ]
+        else:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
 
-def alpha_of(given: str) -> float | str:
-    """Return a ridge constant, or "auto"."""
-    try:
-        return given if given == "auto" else check_number("alpha", float(given), ge=0, finite=True)
-    except ValueError:
-        raise BadParameter(f"{shown(given)} is neither a number ≥ 0 nor auto") from None
+    @wraps(command)
+    def flat(**given: Any) -> None:
+        records = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+        for name, kind in records.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})  # type: ignore[operator]
+        command(**given)
+
+    flat.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return flat
 
 
 def names_of(texts: Iterable[str] | None, known: Collection[str]) -> list[str]:
-    """Return the names of groups in lists such as "a,b"; a name that is known may itself hold commas."""
+    """Return the names in lists such as "a,b"; a name that is known may itself hold commas."""
     found = list[str]()
     for text in texts or ():
         parts = text.split(",")
@@ -109,58 +81,125 @@ def names_of(texts: Iterable[str] | None, known: Collection[str]) -> list[str]:
     return [name for name in found if name]
 
 
-Alpha = Annotated[
-    Any,
-    Option(
-        parser=alpha_of,
-        metavar="A|auto",
-        help="Ridge constant; auto: from the data. Default: by cross-validation; without it, auto.",
+def group_names(option: str, texts: Iterable[str] | None, known: Collection[str]) -> list[str]:
+    """Return the names of groups in the lists of an option; an unknown name is an error that names the known ones."""
+    found = names_of(texts, known)
+    positions_of(option, found, places_of(tuple(known)))
+    return found
+
+
+def alpha_of(given: str) -> float | str:
+    """Return a ridge constant, or "auto"."""
+    try:
+        return given if given == "auto" else check_number("alpha", float(given), ge=0, finite=True)
+    except ValueError:
+        raise BadParameter(f"{shown(given)} is neither a number ≥ 0 nor auto") from None
+
+
+DataFiles = Annotated[
+    str,
+    Argument(
+        metavar="DATA", help="CSV (also .tsv, .txt, .gz), Parquet or Excel: a file, a folder, or a glob in quotes."
     ),
 ]
-Correction = Annotated[
-    float | None,
-    Option(metavar="X", min=0, help="Subtract X times what noise alone would explain from every gain. Default: 0."),
-]
-Start = Annotated[
-    list[str] | None, Option(metavar="A,B,…", help="Groups that are always measured: they come first. Repeatable.")
-]
-Stream = Annotated[
-    bool | None, Option("--stream/--in-memory", help="Read in chunks or all at once. Default: all, if they fit.")
-]
-Encoded = Annotated[
-    EncodingKind,
-    Option("--encoding", help="How columns are encoded; none: plain numbers; auto: spline, if columns have names."),
-]
-Interactions = Annotated[
-    int, Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns; they need an encoding.")
+ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A model file, written by 'budgetline fit'.")]
+TargetName = Annotated[str | None, Option("--target", "-t", metavar="NAME", help="Column to predict.")]
+Groups = Annotated[
+    Path | None, Option("--groups", "-g", metavar="FILE", help="Groups and costs, YAML. Default: each column a group.")
 ]
 Exclude = Annotated[list[str] | None, Option("--exclude", metavar="A,B,…", help="Columns to leave out. Repeatable.")]
-Output = Annotated[
-    Path | None,
-    Option("-o", "--output", metavar="MODEL", help="Where to write the model. Default: DATA.budgetline, here."),
-]
-GivenRule = Annotated[
-    Rule | None, Option("--rule", help="How groups are scored. Default: fr, or score where it is slow.")
-]
-GivenSchedule = Annotated[Schedule, Option("--schedule", help="Which groups may come next.")]
-GivenLoss = Annotated[Loss | None, Option("--loss", help="Loss of a regression. Default: squared.")]
-Pairs = Annotated[
-    int | None,
-    Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns. Default: 20 if they help."),
-]
-ChoosingFolds = Annotated[
-    int | None,
-    Option("--cv", metavar="K", min=2, help="Folds to choose alpha, correction and pairs. Default: 5, in memory."),
-]
-NoFolds = Annotated[bool, Option("--no-cv", help="Choose nothing by cross-validation: alpha from the data.")]
-FoldBy = Annotated[
+Delimiter = Annotated[
     str | None,
-    Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
+    Option(
+        "--delimiter", metavar="CHAR", help="Delimiter of CSV files, or 'tab'. Default: found from the first lines."
+    ),
 ]
-DropMissingTarget = Annotated[bool, Option("--drop-missing-target", help="Leave out the rows without a target.")]
-MaxCost = Annotated[float | None, Option("--max-cost", min=0, help="Spend at most this.")]
-MaxGroups = Annotated[int | None, Option("--max-groups", metavar="N", min=1, help="Stop after N groups.")]
-AllGroups = Annotated[bool, Option("--all-groups", help="Also buy groups that gain nothing on new rows.")]
-KeepIds = Annotated[bool, Option("--keep-ids", help="Also learn from identifiers and free text.")]
-Json = Annotated[bool, Option("--json", help="Print only one JSON document on stdout.")]
+Missing = Annotated[
+    list[str] | None,
+    Option(
+        "--na",
+        metavar="TEXT",
+        help="Text that means a missing value in CSV files; repeatable. Default: NA, ?, … and empty.",
+    ),
+]
+TimeLimitSeconds = Annotated[
+    float, Option("--time-limit", metavar="SECONDS", min=0, help="How long to search, in all.")
+]
+Budget = Annotated[float | None, Option("--budget", "-b", min=0, help="Spend at most this.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress on stderr, only warnings.")]
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How to read DATA."""
+
+    file_format: Annotated[
+        FileFormat | None, Option("--format", help="Format of DATA, if the suffix does not tell.")
+    ] = None
+    delimiter: Delimiter = None
+    na: Missing = None
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """The columns of the target and of weights."""
+
+    target: TargetName = None
+    weight: Annotated[str | None, Option("--sample-weight", metavar="NAME", help="Column of sample weights.")] = None
+    drop_missing_target: Annotated[
+        bool, Option("--drop-missing-target", help="Leave out the rows without a target.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class LearningOptions:
+    """What to learn from, and how columns are encoded."""
+
+    groups: Groups = None
+    exclude: Exclude = None
+    keep_ids: Annotated[bool, Option("--keep-ids", help="Also learn from identifiers and free text.")] = False
+    task: Annotated[TaskName, Option("--task", help="What to learn; auto decides by the target.")] = "auto"
+    encoding: Annotated[EncodingKind, Option("--encoding", help="How columns are encoded; none: plain numbers.")] = (
+        "spline"
+    )
+    interactions: Annotated[
+        int | None,
+        Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns. Default: fit tries 20."),
+    ] = None
+    alpha: Annotated[
+        Any,
+        Option(
+            parser=alpha_of,
+            metavar="A|auto",
+            help="Ridge constant; auto: from the data. Default: by cross-validation; without it, auto.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class FoldOptions:
+    """How rows are assigned to folds."""
+
+    shuffle: Annotated[
+        bool, Option("--shuffle/--no-shuffle", help="Whether to draw folds at random, or cut the rows in their order.")
+    ] = True
+    fold_by: Annotated[
+        str | None,
+        Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """What is measured."""
+
+    metric: Annotated[str | None, Option("--metric", "-m", help=f"{', '.join(METRICS)}, or a scikit-learn scorer.")] = (
+        None
+    )
+    pos_label: Annotated[
+        str | None, Option("--pos-label", metavar="LABEL", help="The class that f1, precision, recall, … are about.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.pos_label is not None and self.metric is None:
+            raise Refused("--pos-label is for metrics about one class: add --metric, such as f1, precision or recall")

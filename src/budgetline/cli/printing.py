@@ -8,31 +8,25 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
-from shlex import quote
-from shutil import get_terminal_size, which
+from shutil import get_terminal_size
 from textwrap import fill
+from typing import Annotated
 
 import numpy as np
+from typer import Option
 
 from budgetline.arrays import Float
-from budgetline.budgets import affordable, points_of_stages
+from budgetline.budgets import points_of_stages
 from budgetline.data.tabular import MissingTarget
-from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.budget_curves import training_curve
-from budgetline.evaluation.metrics import label_of
-from budgetline.messages import printable
+from budgetline.messages import printable, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import CLEAR, Progress, make_bar, watching
 from budgetline.report.builders import left_out
-from budgetline.report.formatting import amount, number, share, with_error
+from budgetline.report.formatting import amount, share, with_error
 from budgetline.tables import text_table
 
-SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75)
-"""Budgets in tables, as shares of the total cost, before rounding; the total cost comes last."""
 _held: list[str] = []
-MOST_NOT_BOUGHT = 20
-"""Groups that are not bought: the first are named, the others counted."""
 
 
 class Refused(Exception):
@@ -94,8 +88,8 @@ def tell(text: str) -> None:
 class Printer:
     """Prints results and notes as the user wants them."""
 
-    as_json: bool
-    quiet: bool
+    as_json: Annotated[bool, Option("--json", help="Print only one JSON document on stdout.")] = False
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress, only warnings.")] = False
 
     @property
     def progress(self) -> Progress:
@@ -147,18 +141,7 @@ class Printer:
             rows = [[*row, with_error(value, error, "percent")] for row, (value, error) in both]
         self.table(header, rows, left={1})
         if not_bought := left_out(model):
-            more = len(not_bought) - MOST_NOT_BOUGHT
-            rest = f" and {more:,} more" if more > 0 else ""
-            self.say(f"not bought: {in_line(not_bought[:MOST_NOT_BOUGHT])}{rest}")
-
-    def budgets(self, curve: BudgetCurve) -> None:
-        """Print a table of what some budgets buy."""
-        style = label_of(curve.metric).style
-        cells = [
-            [amount(row.budget), amount(row.spent), str(row.groups), number(row.value, style), row.last or "none"]
-            for row in bought_at(curve)
-        ]
-        self.table(["budget", "spent", "groups", curve.metric, "last group bought"], cells, left={4})
+            self.say(f"not bought: {some(not_bought, of=printable)}")
 
     def document(self, content: Mapping[str, object]) -> None:
         """Print the result as JSON, if the user wants JSON."""
@@ -175,56 +158,17 @@ def held_out_of(model: AnytimeModel) -> Float | None:
     return np.asarray(curve[points_of_stages(stages, curve[:, 0]), 1:])
 
 
-@dataclass(frozen=True)
-class BudgetRow:
-    """What a budget buys: cost and number of the groups, value of the metric, last group."""
-
-    budget: float
-    spent: float
-    groups: int
-    value: float
-    last: str
-
-
-def bought_at(curve: BudgetCurve) -> list[BudgetRow]:
-    """Return what budgets between 0 and the total cost buy; a mean over folds has no groups."""
-    total = curve.total_cost
-    rounded = [min(float(f"{share * total:.2g}"), total) for share in SHARES]
-    stages = {budget: int(affordable(curve.costs, budget)) - 1 for budget in (*rounded, total)}
-    return [
-        BudgetRow(budget, float(curve.costs[k]), k, float(curve.values[k]), curve.groups[k] if curve.groups else "")
-        for budget, k in stages.items()
-    ]
-
-
 def in_line(names: Iterable[str]) -> str:
     """Return names as a list on one line, with control characters as text."""
     return ", ".join(map(printable, names))
 
 
-def command_name() -> str:
-    """Return what to type in a shell in this folder to run this program again.
-
-    That is ``budgetline`` if the shell finds this program under that name, else the path by which it was called, as in
-    an environment that is not activated.
-    """
-    called = Path(sys.argv[0])
-    if called.name == "__main__.py":
-        return f"{quote(sys.executable)} -m budgetline"
-    on_path = which("budgetline")
-    if called.name != "budgetline" or (on_path is not None and Path(on_path).resolve() == called.resolve()):
-        return "budgetline"
-    return quote(sys.argv[0])
-
-
 def _plain(value: object) -> object:
-    """Return arrays as lists and numbers that are not finite as None, at every depth."""
+    """Return arrays as lists, and numbers that are not finite as None, at every depth."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    if isinstance(value, BudgetRow):
-        return _plain(vars(value))
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value

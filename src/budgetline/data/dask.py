@@ -61,7 +61,7 @@ class DaskPartition(Partition):
             yield from GivenPartition(given, where, self.names, self.n_features, self.as_is).chunks(columns)
             return
         frame = nw.from_native(self.data, eager_only=True)
-        yield from (replace(chunk, where=where) for chunk in TablePartition(frame, self.roles).chunks(columns))
+        yield from (replace(chunk, where=where) for chunk in TablePartition(self.roles, frame).chunks(columns))
 
 
 @dataclass(frozen=True)

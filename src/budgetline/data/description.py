@@ -1,19 +1,19 @@
-"""Detected column types, categories and missing values of a table, and the format of its files."""
+"""What is in the columns of files: types, categories, missing values, identifiers, and how text is written."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
-from budgetline.data.raw_files import RawFiles
+from budgetline.data.named_files import NamedFiles
 from budgetline.data.tabular import arrow
-from budgetline.data.text_format import find_header
-from budgetline.data.text_streams import UTF8, encoding_of
+from budgetline.data.text_format import UTF8, TextFormat, compression_of, encoding_of, find_header
 from budgetline.encoding.identifiers import Values, identifiers
 from budgetline.encoding.raw import series_column
 from budgetline.encoding.written import Written, find_written
@@ -49,16 +49,12 @@ class ColumnDescription:
 
 @dataclass(frozen=True)
 class TextDescription:
-    """The format of CSV files; ``missing`` counts the texts that mean missing values.
-
-    The ``encoding`` is that of the first file. Columns ``commas`` have decimal commas, others decimal points.
-    """
+    """The format of CSV files; the texts ``missing`` mean missing values, if there are any."""
 
     delimiter: str
     decimal: str
-    commas: tuple[str, ...]
     compression: str | None
-    missing: dict[str, int]
+    missing: tuple[str, ...]
     left_out: tuple[str, ...]
     encoding: str
 
@@ -66,13 +62,9 @@ class TextDescription:
     def in_words(self) -> list[str]:
         """The format in words, line by line."""
         mark = "point" if self.decimal == "." else "comma"
-        mark += f" (comma in {some(self.commas, of=name_of)})" if self.commas else ""
         packed = "" if self.compression is None else f", {self.compression}"
         text = "" if self.encoding == UTF8 else f", {self.encoding} text"
         lines = [f"delimiter {MARKS.get(self.delimiter, self.delimiter)}, decimal {mark}{packed}{text}"]
-        if self.missing:
-            each = some(self.missing.items(), of=lambda item: f"{item[0] or 'empty'} ({item[1]:,})")
-            lines.append(f"missing values: {each}")
         if self.left_out:
             lines.append(f"left out: {some(self.left_out, of=name_of)}")
         return lines
@@ -91,11 +83,10 @@ class TableDescription:
     identifiers: dict[str, str]
 
 
-def describe(files: RawFiles, labels: Collection[str] = (), names: Iterable[str] | None = None) -> TableDescription:
+def describe(files: NamedFiles, labels: Collection[str] = (), names: Iterable[str] | None = None) -> TableDescription:
     """Read all rows, some at a time, and describe the columns ``names`` (None: all).
 
-    In the columns ``labels`` no text means a missing value. Memory does not grow with the data. In CSV files, columns
-    with missing values are read again to count the texts that mean them.
+    In the columns ``labels`` only the empty text means a missing value, unless the user gives other texts.
     """
     known = files.schema.names
     if again := [name for name, times in Counter(known).items() if times > 1]:
@@ -107,7 +98,7 @@ def describe(files: RawFiles, labels: Collection[str] = (), names: Iterable[str]
         for tally, column in zip(tallies, batch.columns, strict=True):
             tally.add(column)
     columns = tuple(tally.description() for tally in tallies)
-    text = _text_description(files, [each.name for each in columns if each.missing])
+    text = None if files.csv is None else _format_of(files.paths[0], files.csv.written, columns)
     return TableDescription(rows, columns, text, identifiers({tally.name: tally.values for tally in tallies}))
 
 
@@ -146,13 +137,11 @@ class _Tally:
     def kind(self) -> str:
         """The kind of the column, from its type and the values so far."""
         types, kind = arrow().types, self.type
+        numbers = (types.is_integer, types.is_floating, types.is_decimal, types.is_null)
         tests = {
             "category": types.is_dictionary(kind),
             "integer": types.is_integer(kind) and self.whole,
-            "number": types.is_integer(kind)
-            or types.is_floating(kind)
-            or types.is_decimal(kind)
-            or types.is_null(kind),
+            "number": any(test(kind) for test in numbers),
             "boolean": types.is_boolean(kind),
             "date": types.is_temporal(kind),
             "text": types.is_string(kind) or types.is_large_string(kind),
@@ -172,13 +161,9 @@ class _Tally:
         return ColumnDescription(self.name, kind, known, self.missing, low, high, examples, form)
 
 
-def _text_description(files: RawFiles, gaps: Sequence[str]) -> TextDescription | None:
-    """Return the format of text files; the columns ``gaps`` have missing values."""
-    if files.csv is None:
-        return None
-    written, header = files.csv.written, find_header(files.paths[0], files.csv.written.delimiter)
-    found = Counter[str]()
-    for path in files.paths if gaps else ():
-        found += files.csv.count_missing(path, list(gaps))
-    how = (written.delimiter, written.decimal, tuple(sorted(files.csv.commas)), header.compression)
-    return TextDescription(*how, dict(found), header.left_out, encoding_of(files.paths[0]))
+def _format_of(path: Path, written: TextFormat, columns: Iterable[ColumnDescription]) -> TextDescription:
+    left_out = find_header(path, written.delimiter).left_out
+    missing = written.missing if any(column.missing for column in columns) else ()
+    return TextDescription(
+        written.delimiter, written.decimal, compression_of(path), missing, left_out, encoding_of(path)
+    )

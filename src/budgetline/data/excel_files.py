@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime
 from functools import lru_cache
@@ -9,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from budgetline.data.sources import Mark
 from budgetline.data.tabular import arrow
 from budgetline.encoding.raw import level_text
 from budgetline.messages import cut, shown
@@ -19,15 +21,13 @@ if TYPE_CHECKING:
 
 def excel_table(path: Path) -> pa.Table:
     """Read a file as an Arrow table: numbers, flags, dates and text."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist")
-    status = path.stat()
-    return _read(path, status.st_size, status.st_mtime_ns)
+    return _read(Mark.of(path))
 
 
 @lru_cache(maxsize=1)
-def _read(path: Path, size: int, time: int) -> pa.Table:
-    """Read a file; size and time are part of the key of the cache. Columns and rows are read by separate calls."""
+def _read(mark: Mark) -> pa.Table:
+    """Read a file. Its columns and its rows are asked for by separate calls."""
+    path = mark.path
     try:
         calamine = import_module("python_calamine")
     except ImportError as error:
@@ -38,13 +38,13 @@ def _read(path: Path, size: int, time: int) -> pa.Table:
         raise ValueError(f"{path} cannot be read as an Excel file: {cut(str(error))}") from error
     columns = [[row[k] for row in rows] for k in range(len(header))]
     given = [(level_text(name).strip(), values) for name, values in zip(header, columns, strict=True)]
-    known = {name or f"column {k}": values for k, (name, values) in enumerate(given, 1) if name or any(values)}
-    if len(known) < sum(bool(name) or any(values) for name, values in given):
-        again = next(name for k, (name, _) in enumerate(given) if name in (other for other, _ in given[:k]))
-        raise ValueError(f"{path} has two columns {shown(again)}: give them different names")
+    known = [(name or f"column {k}", values) for k, (name, values) in enumerate(given, 1) if name or any(values)]
     if not known or not rows:
         raise ValueError(f"{path}: the first sheet holds no table")
-    return arrow().table({name: _column(values) for name, values in known.items()})
+    [(name, times)] = Counter(name for name, _ in known).most_common(1)
+    if times > 1:
+        raise ValueError(f"{path} has two columns {shown(name)}: give them different names")
+    return arrow().table({name: _column(values) for name, values in known})
 
 
 def _column(values: Sequence[object]) -> pa.Array:

@@ -1,9 +1,11 @@
-"""open_source: make a source from any kind of data."""
+"""open_data: make a source from any kind of data."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from glob import glob
 from os import PathLike
 from pathlib import Path
@@ -12,18 +14,14 @@ from typing import Any
 import narwhals as nw
 
 from budgetline.data.dask import DaskFrame, dask_source, is_dask
-from budgetline.data.excel_files import excel_table
 from budgetline.data.iterators import frame_source, iterator_source, split_given
-from budgetline.data.marks import Mark
-from budgetline.data.parquet_files import parquet_partitions, parquet_schema
-from budgetline.data.sources import Source, array_source
+from budgetline.data.named_files import NamedFiles
+from budgetline.data.sources import Source, array_source, chunk_rows_for
 from budgetline.data.svmlight_files import svmlight_source
-from budgetline.data.tabular import Asked, FragmentPartition, LazyFramePartition, TablePartition, from_stream
-from budgetline.data.text_files import CsvFiles, CsvPartition
-from budgetline.data.text_format import ROW_NAMES, find_header
-from budgetline.data.text_streams import UTF8, encoding_of
+from budgetline.data.tabular import FragmentPartition, LazyFramePartition, Roles, TablePartition, from_stream
 from budgetline.files import PathName
-from budgetline.messages import shown, warn
+from budgetline.inputs import check_integer
+from budgetline.messages import did_you_mean, shown, some, warn
 
 Paths = PathName | list[PathName]
 SUFFIXES = {
@@ -36,10 +34,10 @@ TEXT_SUFFIXES = {"": "csv", ".txt": "csv", ".data": "csv"}
 """For files that the user names; in a folder such files may hold anything. No suffix: only compressed files."""
 COMPRESSED = (".gz", ".bz2", ".zst")
 OWN_PIECES = "has no effect: these data have chunks of their own"
-FOR_FILES, FOR_CSV = "is for files", "is for CSV files"
+NO_NAMES = "names a column, but the columns of these data have no names"
 
 
-def open_source(
+def open_data(
     data: Any,
     target: str | Iterable[str] | None = None,
     *,
@@ -56,7 +54,7 @@ def open_source(
 ) -> Source:
     """Open data of any size, to be read in chunks by ``fit`` and ``budget_curve``.
 
-    The data must not change until a fit has read them. A change is an error that names the file.
+    The data must not change: a change is an error that names the file. Open a changed file again.
 
     Parameters
     ----------
@@ -83,78 +81,107 @@ def open_source(
     delimiter, na
         For CSV files: the delimiter (default: found from the first lines), and the texts of missing values in addition
         to the empty text (default: NA, N/A, NaN, nan, null, NULL, None, ?, ., #N/A; these may be labels of a target).
-        Decimal commas are found column by column. A first column without a name is left out, as row names.
+        The decimal mark is found, one for a file. A first column without a name is left out, as row names.
     device : str, optional
-        Multiply the rows on a device of PyTorch or CuPy, such as "cuda": chunks are copied there while the next are
-        read. With dask, every worker uses its own device of this name.
+        Multiply the rows on a device of PyTorch or CuPy, such as "cuda"; every dask worker uses its own.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from budgetline import AnytimeRegressor, open_source
+    >>> from budgetline import AnytimeRegressor, open_data
     >>> X = np.random.default_rng(0).normal(size=(1000, 3))
-    >>> source = open_source((X, X @ [1.0, 2.0, 0.0]), chunk_rows=100)
+    >>> source = open_data((X, X @ [1.0, 2.0, 0.0]), chunk_rows=100)
     >>> AnytimeRegressor().fit(source).sequence_.groups
     ('1', '0', '2')
     """
-    asked = Asked(target, weight, qid, features, chunk_rows, file_format, n_features, zero_based or None, delimiter, na)
-    return replace(_opened(data, asked), device=_checked(device))
+    zero = zero_based or None
+    asked = _Asked(target, weight, qid, features, chunk_rows, file_format, n_features, zero, delimiter, na, device)
+    return replace(_opened(data, asked), device=device)
 
 
-def _checked(device: str | None) -> str | None:
-    if device is not None and not isinstance(device, str):
-        raise TypeError(f"device must be the name of a device, such as 'cuda', got {shown(device)}")
-    return device
+@dataclass(frozen=True)
+class _Asked:
+    """The arguments of `open_data`, None for those that were not given."""
+
+    target: str | Iterable[str] | None
+    weight: str | None
+    qid: str | None
+    features: Iterable[str] | None
+    chunk_rows: int | None
+    file_format: str | None
+    n_features: int | None
+    zero_based: bool | None
+    delimiter: str | None
+    na: str | Iterable[str] | None
+    device: str | None
+
+    def __post_init__(self) -> None:
+        if self.chunk_rows is not None:
+            check_integer("chunk_rows", self.chunk_rows, ge=1)
+        if self.device is not None and not isinstance(self.device, str):
+            raise TypeError(f"device must be the name of a device, such as 'cuda', got {shown(self.device)}")
+
+    def refuse(self, why: str, *names: str) -> None:
+        """Raise an error if one of these arguments was given: it would be ignored."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}={shown(getattr(self, name))} {why}")
+
+    def roles(self, names: Iterable[str]) -> Roles:
+        """Give every column its role; features default to all columns but target, weight and query."""
+        if self.target is None:
+            raise ValueError("say which column is the target: target='…'")
+        known = Counter(names)
+        target = self.target if isinstance(self.target, str) else tuple(self.target)
+        named = [("target", name) for name in ((target,) if isinstance(target, str) else target)]
+        named += [(role, name) for role, name in (("weight", self.weight), ("qid", self.qid)) if name is not None]
+        roles = {name: role for role, name in reversed(named)}
+        for role, name in named:
+            if roles[name] != role:
+                raise ValueError(f"column {shown(name)} cannot be both {roles[name]} and {role}")
+        # pandas keeps the labels of rows in such columns
+        plain = (name for name in known if name not in roles and not re.fullmatch(r"__index_level_\d+__", name))
+        features = tuple(plain if self.features is None else self.features)
+        for name in (*roles, *features):
+            if known[name] > 1:
+                raise ValueError(f"the data have {known[name]} columns {shown(name)}")
+            if name not in known:
+                what = f"column {shown(name)} is not in the data{did_you_mean(name, known)}"
+                raise ValueError(f"{what}; the columns are {some(known, 10)}")
+        if taken := sorted(roles.keys() & set(features)):
+            raise ValueError(f"column {shown(taken[0])} cannot be a feature and something else")
+        chunk_rows = self.chunk_rows or chunk_rows_for(len(features) + 1)
+        return Roles(features, target, self.weight, self.qid, chunk_rows)
 
 
-def _opened(data: object, asked: Asked) -> Source:
-    if isinstance(data, tuple):
-        return _open_tuple(data, asked)
-    if isinstance(data, str | PathLike):
+def _opened(data: Any, asked: _Asked) -> Source:
+    paths = data if isinstance(data, list) else [data]
+    if all(isinstance(path, str | PathLike) for path in paths):
         return _open_files(data, asked)
-    if isinstance(data, list) and all(isinstance(path, str | PathLike) for path in data):
-        return _open_files(data, asked)
-    return _open_object(data, asked)
+    asked.refuse("is for files", "file_format", "n_features", "zero_based", "delimiter", "na")
+    return _open_tuple(data, asked) if isinstance(data, tuple) else _open_object(data, asked)
 
 
-def _open_files(data: Paths, asked: Asked) -> Source:
+def _open_files(data: Paths, asked: _Asked) -> Source:
     """Open files; the first file determines the named columns."""
     paths, kind = files_of(data, asked.file_format)
+    if kind != "csv":
+        asked.refuse("is for CSV files", "delimiter", "na")
     if kind == "svmlight":
-        asked.refuse_names("target", "weight", "features")
+        asked.refuse(NO_NAMES, "target", "weight", "features")
         asked.refuse(OWN_PIECES, "chunk_rows")
-        asked.refuse(FOR_CSV, "delimiter", "na")
         return svmlight_source(paths, asked.n_features, bool(asked.zero_based), bool(asked.qid))
     asked.refuse("is for svmlight files", "n_features", "zero_based")
-    if kind == "csv":
-        files = CsvFiles.of(paths, asked.delimiter, asked.na)
-        roles = asked.roles(files.schema.names)
-        _tell_doubts(paths[0], files)
-        return roles.source([CsvPartition(Mark.of(path), roles, files) for path in paths])
-    asked.refuse(FOR_CSV, "delimiter", "na")
-    if kind == "excel":
-        tables = [nw.from_native(excel_table(path), eager_only=True) for path in paths]
-        roles = asked.roles(tables[0].columns)
-        return roles.source([TablePartition(table, roles) for table in tables])
-    roles = asked.roles(parquet_schema(paths[0]).names)
-    return roles.source([part for path in paths for part in parquet_partitions(path, roles)])
+    files = NamedFiles.of(paths, kind, asked.delimiter, asked.na)
+    roles = asked.roles(files.schema.names)
+    for doubt in files.csv.doubts if files.csv is not None else ():
+        warn(doubt, UserWarning)
+    return roles.source(files.partitions(roles))
 
 
-def _tell_doubts(path: Path, files: CsvFiles) -> None:
-    """Warn of row names that are left out, of numbers that may be misread, and of text that is not UTF-8."""
-    if (encoding := encoding_of(path)) != UTF8:
-        warn(f"{path} is not UTF-8 text: read as {encoding}; if letters are wrong, save it as UTF-8", UserWarning)
-    for doubt in files.doubts:
-        warn(f"{path}: {doubt}", UserWarning)
-    header = find_header(path, files.written.delimiter)
-    if ROW_NAMES in header.left_out:
-        warn(f"{path}: the first column has no name: it is left out, as row names", UserWarning)
-
-
-def _open_tuple(data: tuple[object, ...], asked: Asked) -> Source:
+def _open_tuple(data: tuple[object, ...], asked: _Asked) -> Source:
     """Open (X, y) or (X, y, weight)."""
-    asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based", "delimiter", "na")
-    asked.refuse_names("target", "weight", "qid", "features")
+    asked.refuse(NO_NAMES, "target", "weight", "qid", "features")
     data = (from_stream(data[0]), *data[1:]) if data else data
     X, y, weight = split_given(data, "the tuple")
     frame = isinstance(nw.from_native(X, pass_through=True), nw.DataFrame)
@@ -164,9 +191,8 @@ def _open_tuple(data: tuple[object, ...], asked: Asked) -> Source:
     return frame_source(data) if frame else dask_source(X, y, weight)
 
 
-def _open_object(data: Any, asked: Asked) -> Source:
+def _open_object(data: Any, asked: _Asked) -> Source:
     """Open anything but files and tuples."""
-    asked.refuse(FOR_FILES, "file_format", "n_features", "zero_based", "delimiter", "na")
     data = from_stream(data)
     if is_dask(data) and hasattr(data, "columns"):
         asked.refuse(OWN_PIECES, "chunk_rows")
@@ -179,16 +205,16 @@ def _open_object(data: Any, asked: Asked) -> Source:
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame) and module.startswith("polars"):
         roles = asked.roles(frame.collect_schema().names())
-        return roles.source([LazyFramePartition(data, roles)])
+        return roles.source([LazyFramePartition(roles, data)])
     if isinstance(frame, nw.DataFrame):
         roles = asked.roles(frame.columns)
-        return roles.source([TablePartition(frame, roles)])
+        return roles.source([TablePartition(roles, frame)])
     if callable(data) or isinstance(data, Iterator):
-        asked.refuse_names("target", "weight", "qid", "features")
+        asked.refuse(NO_NAMES, "target", "weight", "qid", "features")
         asked.refuse(OWN_PIECES, "chunk_rows")
         return iterator_source(data)
     if hasattr(data, "shape"):
-        raise TypeError("an array needs its target: open_source((X, y))")
+        raise TypeError("an array needs its target: open_data((X, y))")
     raise TypeError(f"do not know how to read {type(data).__name__}: pass files, a table, (X, y), or an iterator")
 
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float, Positions, Table
 from budgetline.device_tables import DeviceTable
-from budgetline.encoding.design import DesignTable
+from budgetline.encoding.table import DesignTable
 from budgetline.messages import shown
 
 CHUNK_BYTES = 1 << 23

@@ -1,19 +1,21 @@
 """Sources: data of any size as partitions that are read on their own, in chunks of rows.
 
-A source knows the columns and cuts the data into :class:`Partition` objects (row groups of a file, rows of an array). A
-partition is small, can be sent to another process, and yields :class:`Chunk` objects when it is read there.
+A source knows the columns and cuts the data into `Partition` objects (row groups of a file, rows of an array). A
+partition is small, can be sent to another process, and yields `Chunk` objects when it is read there.
 """
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +27,8 @@ from budgetline.devices import named_device, on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.inputs import RowError, check_weight, raise_missing
 
+END_BYTES = 1 << 16
+"""Bytes at both ends of a file that are compared."""
 SOURCE_BYTES = 1 << 26
 """Size of the rows that are read at once, and of all chunks in work: small compared with any machine's memory."""
 T = TypeVar("T")
@@ -104,8 +108,8 @@ def row_names(chunks: list[Chunk]) -> Callable[[int], str]:
 
     def row_name(row: int) -> str:
         k = int(np.searchsorted(starts, row, side="right")) - 1
-        own, name = row - int(starts[k]), chunks[k].row_name
-        return f"row {row}" if name is None else name(own)
+        name = chunks[k].row_name
+        return f"row {row}" if name is None else name(row - int(starts[k]))
 
     return row_name
 
@@ -121,14 +125,9 @@ class Partition(ABC):
     """A part of a source that can be read on its own, perhaps in another process."""
 
     @property
-    def n_rows(self) -> int | None:
-        """Number of rows, None if it is not known before reading."""
-        return None
-
-    @property
     def about_rows(self) -> int | None:
-        """Number of rows, estimated where it is not known; None without an estimate."""
-        return self.n_rows
+        """Number of rows, estimated where it is not known before reading; None without an estimate."""
+        return None
 
     def fingerprint(self) -> str | None:
         """Return a text that identifies the data, by which results are stored; None for data without one.
@@ -136,10 +135,6 @@ class Partition(ABC):
         Raises an error if the data have changed since they were opened.
         """
         return None
-
-    def reopened(self) -> Self:
-        """Return the partition of the data as they are now: files may have changed since they were opened."""
-        return self
 
     def raw(self) -> Self:
         """Return the partition whose chunks hold columns of any kind: data frames, if the data have names."""
@@ -153,30 +148,14 @@ class Partition(ABC):
         """Return the partition whose columns are read as these kinds, "text" or "flag"; only for text files."""
         return self
 
-    @property
-    def foreign(self) -> bool:
-        """Whether reading runs code of the caller, which may belong to the caller's thread."""
-        return False
-
     @abstractmethod
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the rows, with these columns of the source only (None: all)."""
 
 
-@runtime_checkable
-class RawPartitions(Protocol):
-    """Partitions that are made again in every pass, and can hold raw columns."""
-
-    def __iter__(self) -> Iterator[Partition]: ...
-
-    def raw(self) -> RawPartitions:
-        """Return the partitions of raw columns."""
-        ...
-
-
 @dataclass(frozen=True)
 class Source:
-    """Data of any size, read in chunks. Make one with :func:`budgetline.open_source`.
+    """Data of any size, read in chunks. Make one with `budgetline.open_data`.
 
     Attributes
     ----------
@@ -194,8 +173,8 @@ class Source:
     Examples
     --------
     >>> import numpy as np
-    >>> from budgetline import open_source
-    >>> open_source((np.eye(3), np.arange(3.0)))
+    >>> from budgetline import open_data
+    >>> open_data((np.eye(3), np.arange(3.0)))
     Source(n_features=3, feature_names=None, target_shape=())
     """
 
@@ -209,11 +188,11 @@ class Source:
 
     def raw(self) -> Source:
         """Return the source of raw columns of any kind."""
-        if isinstance(self.partitions, list):
-            return self._with_each(lambda partition: partition.raw())
-        if not isinstance(self.partitions, RawPartitions):
+        if self.once:
             raise ValueError("an encoding needs two passes, an iterator allows one: pass a function that starts one")
-        return replace(self, partitions=self.partitions.raw())
+        parts: Any = self.partitions
+        raw = [part.raw() for part in parts] if isinstance(parts, list) else parts.raw()
+        return replace(self, partitions=raw)
 
     def dropping(self) -> Source:
         """Return the source of files without the rows that have no target."""
@@ -222,10 +201,6 @@ class Source:
     def reading(self, kinds: Mapping[str, str]) -> Source:
         """Return the source whose columns of text files are read as these kinds, "text" or "flag"."""
         return self._with_each(lambda partition: partition.reading(kinds))
-
-    def reopened(self) -> Source:
-        """Return the source of the data as they are now: files may have changed since they were opened."""
-        return self._with_each(lambda partition: partition.reopened())
 
     def _with_each(self, change: Callable[[Partition], Partition]) -> Source:
         """Return the source with changed partitions; those of iterators and dask stay."""
@@ -238,25 +213,12 @@ class Source:
         return replace(typed, n_features=layout.n_features, feature_names=layout.names, encoding=encoding)
 
     @property
-    def n_rows(self) -> int | None:
-        """Number of rows, None if it is not known before reading."""
-        return self._total(lambda partition: partition.n_rows)
-
-    @property
     def about_rows(self) -> int | None:
-        """Number of rows, estimated where it is not known; None without an estimate."""
-        return self._total(lambda partition: partition.about_rows)
-
-    def _total(self, count: Callable[[Partition], int | None]) -> int | None:
-        # do not run a user's function just to count
-        counts = [count(part) for part in self.partitions] if isinstance(self.partitions, list) else [None]
-        known = [number for number in counts if number is not None]
-        return sum(known) if len(known) == len(counts) else None
-
-    @property
-    def foreign(self) -> bool:
-        """Whether reading runs code of the caller, such as an iterator: then only the caller's thread may read."""
-        return not isinstance(self.partitions, list) or any(part.foreign for part in self.partitions)
+        """Number of rows, estimated where it is not known before reading; None without an estimate."""
+        if not isinstance(self.partitions, list):
+            return None  # a user's function must not run just to count
+        known = [rows for part in self.partitions if (rows := part.about_rows) is not None]
+        return sum(known) if len(known) == len(self.partitions) else None
 
     def fingerprint(self, partition: Partition, columns: Positions | None, statistic: object) -> str | None:
         """Return a name for a statistic of a partition, None if the partition has no fingerprint."""
@@ -288,6 +250,9 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
             yield found.pop()
 
 
+# -- arrays ----------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class ArrayPartition(Partition):
     """Rows start … stop of arrays, memmaps or sparse matrices; errors call row 0 ``first``."""
@@ -300,7 +265,7 @@ class ArrayPartition(Partition):
     first: int = 0
 
     @property
-    def n_rows(self) -> int:
+    def about_rows(self) -> int:
         """Number of rows."""
         return self.stop - self.start
 
@@ -314,7 +279,7 @@ class ArrayPartition(Partition):
         rows = slice(self.start, self.stop)
         X = np.array(self.X[rows]) if self.foreign else self.X[rows]  # the next slice may use the same memory
         weight = None if self.weight is None else self.weight[rows]
-        return ArrayPartition(X, self.y[rows], weight, 0, self.n_rows, self.first + self.start)
+        return ArrayPartition(X, self.y[rows], weight, 0, self.about_rows, self.first + self.start)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
         """Yield the rows as one chunk. A memmap is read now."""
@@ -343,3 +308,70 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
     size = chunk_rows or chunk_rows_for(D, X.dtype.itemsize)
     parts = [ArrayPartition(X, y, weight, start, min(start + size, n)) for start in range(0, n, size)]
     return Source(parts, D, None, y.shape[1:])
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The state of a file when it was opened: its size, its time, and a checksum of its first and last bytes.
+
+    A change that keeps the size and the time is noticed if it touches one of these ends.
+    """
+
+    path: Path
+    size: int
+    time: int
+    digest: str
+
+    @classmethod
+    def of(cls, path: Path) -> Mark:
+        """Mark the current file."""
+        try:
+            with path.open("rb") as file:
+                status, ends = os.fstat(file.fileno()), file.read(END_BYTES)
+                file.seek(max(0, status.st_size - END_BYTES))
+                ends += file.read()
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{path} does not exist") from None
+        return cls(path, status.st_size, status.st_mtime_ns, sha256(ends).hexdigest()[:32])
+
+    def check(self, where: str) -> None:
+        """Raise an error that says where if the file has changed."""
+        if Mark.of(self.path) != self:
+            raise ValueError(f"{where}: the file has changed since it was opened; open it again when it is complete")
+
+    @contextmanager
+    def held(self, where: str) -> Iterator[None]:
+        """Raise an error unless the file is the same before and after the body, which reads it."""
+        self.check(where)
+        try:
+            yield
+        except (OSError, ValueError):
+            self.check(where)  # the change may be the cause
+            raise
+        self.check(where)
+
+
+@dataclass(frozen=True)
+class FilePartition(Partition):
+    """A file, or a part of one."""
+
+    mark: Mark
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.mark.path
+
+    @property
+    def where(self) -> str:
+        """The file, or the part of it, for errors."""
+        return str(self.path)
+
+    def fingerprint(self) -> str:
+        """Return a text that identifies the contents of the file, and the parts that are read."""
+        self.mark.check(self.where)
+        parts = [getattr(self, part.name) for part in fields(self)[1:]]
+        return f"{self.path.resolve()} {self.mark.size} {self.mark.time} {self.mark.digest} {parts}"

@@ -18,10 +18,10 @@ def is_text(y: Array) -> bool:
 
 
 def as_numbers(y: Array, target: object, row_name: Callable[[int], str] | None = None) -> tuple[Array, Form | None]:
-    """Return a target (n,) whose text stands for numbers, such as "8.90%", as these numbers, and their form.
+    """Return a target (n,) whose text is written numbers, such as "8.90%", as these numbers, and their form.
 
-    Other targets are returned as they are, with the form None. A text that stands for no number is an error that names
-    its row, as ``row_name`` does.
+    Other targets are returned as they are, with the form None. A text without a number is an error that names its row,
+    as ``row_name`` does.
     """
     found = numbers_in(y.tolist()) if is_text(y) else None
     if found is None:
@@ -58,6 +58,15 @@ def check_values(y: Array, what: str) -> None:
     if y.dtype.kind not in "biuf" and not is_text(y):
         kinds = " and ".join(sorted({type(value).__name__ for value in y[:1000].tolist()}))
         raise ValueError(f"{what} {'dates or times' if y.dtype.kind in 'mM' else kinds}, neither numbers nor labels")
+
+
+def check_task(y: Array, task: str, what: str) -> None:
+    """Raise an error, which begins with ``what``, if values do not allow a task."""
+    check_values(y, what)
+    if task == "regression" and is_text(y):
+        raise ValueError(f"{what} text, such as {shown(y[0])}, and a regression needs numbers")
+    if task == "classification" and (broken := fractions_in(y)).size:
+        raise ValueError(f"{what} numbers such as {broken[0]:g}, not labels of classes")
 
 
 def fractions_in(y: Array) -> Array:

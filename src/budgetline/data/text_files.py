@@ -1,237 +1,130 @@
-"""Delimited text files: CSV and its relatives."""
+"""Delimited text files: CSV and its relatives. pyarrow parses them; errors name the line."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import csv
+import io
+import re
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from budgetline.arrays import Mask, Positions
-from budgetline.data.decimal_marks import find_marks, numbers_with_commas
-from budgetline.data.marks import FilePartition
-from budgetline.data.sources import Chunk
-from budgetline.data.tabular import Roles, WithRoles, arrow
+from budgetline.data.sources import FilePartition
+from budgetline.data.tabular import Batch, NamedPartition, arrow, with_columns
 from budgetline.data.text_format import (
     LONGEST_LINE,
+    ROW_NAMES,
+    UTF8,
     Header,
     TextFormat,
-    check_closed,
-    check_header,
-    explained,
+    encoding_of,
     find_format,
     find_header,
-    line_of_row,
+    is_number,
+    not_text,
+    readable,
     text_rows_about,
+    text_stream,
+    too_long,
 )
-from budgetline.data.text_streams import not_unicode, text_stream
 from budgetline.inputs import NotNumbers
-from budgetline.messages import shown, some
+from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Texts = str | Iterable[str] | None
 CSV_BLOCK = LONGEST_LINE
 """Bytes of text parsed at once, and of the longest row."""
+COMMA = r"^[-+]?(\d+,?\d*|,\d+)([eE][-+]?\d+)?$"
+"""A number with a decimal comma, or a whole number."""
+GROUPED = r"^[-+]?[1-9]\d{0,2},\d{3}$"
+"""A number whose comma may also separate thousands."""
+WIDTH, VALUE = re.compile(r"Expected (\d+) columns, got (\d+)"), re.compile(r"In CSV column #(\d+): .* '(.*)'$", re.S)
+"""Errors of pyarrow for rows of another length, and for values that are not of the type of their column."""
+KINDS = {"double": "a number", "int64": "a whole number", "bool": "true or false"}
 
 
 @dataclass(frozen=True)
 class CsvFiles:
     """How text files are read together: in the format of the first one, with the types of its first block.
 
-    Columns ``commas`` have decimal commas, while others have decimal points. ``doubts`` say what may be misread.
+    ``doubts`` are warnings: what may be misread.
     """
 
     written: TextFormat
     schema: pa.Schema
-    commas: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, paths: Sequence[Path], delimiter: str | None = None, na: Texts = None) -> CsvFiles:
+    def of(cls, paths: Sequence[Path], delimiter: str | None = None, na: str | Iterable[str] | None = None) -> CsvFiles:
         """Find the format from the first file, unless it is given, and types from the first file that has rows."""
-        written, schema = find_format(paths[0], delimiter, na), None
-        check_header(paths[0], written)
+        first, pa = paths[0], arrow()
+        written = find_format(first, delimiter, na)
+        header, doubts = find_header(first, written.delimiter), list[str]()
+        if (encoding := encoding_of(first)) != UTF8:
+            doubts.append(f"{first} is not UTF-8 text: read as {encoding}; if letters are wrong, save it as UTF-8")
+        if ROW_NAMES in header.left_out:
+            doubts.append(f"{first}: the first column has no name: it is left out, as row names")
         for path in paths:
-            header = find_header(path, written.delimiter)
-            with _reading(path, header, written, header.columns, {}) as reader:
-                if reader is not None and set(reader.schema.types) - {arrow().null()}:
-                    return cls._of_batch(path, header, written, reader.read_next_batch())
-            schema = schema or arrow().schema([(name, arrow().null()) for name in header.columns])
-        return cls(written, schema)
-
-    @classmethod
-    def _of_batch(cls, path: Path, header: Header, written: TextFormat, batch: pa.RecordBatch) -> CsvFiles:
-        """Return how files are read, from the first batch."""
-        _check_text(path, written, batch)
-
-        def texts(names: list[str]) -> pa.RecordBatch:
-            with _reading(path, header, written, names, dict.fromkeys(names, arrow().string())) as reader:
-                assert reader is not None
-                return reader.read_next_batch()
-
-        marks = find_marks(batch, arrow().array(written.missing), written.delimiter, texts)
-        floats = {name: arrow().float64() for name in marks.found}
-        schema = [field.with_type(floats.get(field.name, field.type)) for field in batch.schema]
-        written = replace(written, decimal=marks.decimal)
-        return cls(written, arrow().schema(schema), marks.found if marks.decimal == "." else frozenset(), marks.doubts)
-
-    def batches(self, path: Path, names: list[str], numbers: Iterable[str] = ()) -> Iterator[pa.RecordBatch]:
-        """Yield columns of a file, a block of text at a time; ``numbers`` as floating-point numbers."""
-        header = find_header(path, self.written.delimiter)
-        known = set(header.columns)
-        if absent := [name for name in names if name not in known]:
-            raise ValueError(f"{path} has no column {shown(absent[0])}; its columns are {some(header.columns, 10)}")
-        types = {name: self.schema.field(name).type for name in names} | dict.fromkeys(numbers, arrow().float64())
-        types |= {name: arrow().string() for name in names if name in self.commas}
-        return self._with_points(path, _parsed(path, header, self.written, names, types))
-
-    def _with_points(self, path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches in which numbers with decimal commas are numbers."""
-        rows = 0
-        for batch in batches:
-            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-            for name in self.commas & columns.keys():
-                missing = arrow().array(self.missing(columns[name], self.written.missing))
-                found = numbers_with_commas(columns[name], missing)
-                if isinstance(found, int):
-                    line = line_of_row(path, self.written.delimiter, rows + found)
-                    value = shown(columns[name][found].as_py())
-                    raise ValueError(f"{path}, {line}: column {shown(name)} holds {value}, not a number")
-                columns[name] = found
-            rows += batch.num_rows
-            yield arrow().record_batch(columns) if self.commas & columns.keys() else batch
+            batch = _first_batch(path, written)
+            if batch is None or set(batch.schema.types) == {pa.null()}:
+                continue
+            _check_text(path, written, batch)
+            decimal, doubt = _decimal_mark(path, written, batch)
+            written = replace(written, decimal=decimal)
+            batch = batch if decimal == "." else _first_batch(path, written) or batch
+            return cls(written, batch.schema, (*doubts, *doubt))
+        return cls(written, pa.schema([(name, pa.null()) for name in header.columns]), tuple(doubts))
 
     def reading(self, kinds: Mapping[str, str]) -> CsvFiles:
         """Return the files whose columns are read as these kinds, "text" or "flag"."""
         types = {"text": arrow().string(), "flag": arrow().bool_()}
         known = ((field.name, types.get(kinds.get(field.name, ""), field.type)) for field in self.schema)
-        return replace(self, schema=arrow().schema(list(known)), commas=self.commas - kinds.keys())
+        return replace(self, schema=arrow().schema(list(known)))
 
-    def as_numbers(self, names: Iterable[str]) -> list[str]:
-        """Return which of these columns hold numbers; an empty column may hold numbers in later blocks."""
-        types = arrow().types
-        tests = (types.is_integer, types.is_floating, types.is_null)
-        return [name for name in names if any(test(self.schema.field(name).type) for test in tests)]
+    def literally(self, names: Iterable[str]) -> CsvFiles:
+        """Return the files whose columns are read as the text in the file; only the empty text is missing."""
+        return replace(self.reading(dict.fromkeys(names, "text")), written=replace(self.written, missing=("",)))
 
-    def missing(self, column: pa.Array, texts: Sequence[str]) -> Mask:
-        """Return which values of a column are missing; in text, ``texts`` mean missing values."""
-        missing = column.is_null()
-        if arrow().types.is_string(column.type):
-            compute = import_module("pyarrow.compute")
-            missing = compute.is_in(compute.utf8_trim_whitespace(column), arrow().array(texts))
-        return np.asarray(missing.to_numpy(zero_copy_only=False))
+    def batches(
+        self, path: Path, names: Sequence[str], labels: Collection[str] = (), numbers: Collection[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield columns of a file, a block of text at a time, with missing values where texts such as "NA" mean them.
 
-    def count_missing(self, path: Path, names: list[str]) -> Counter[str]:
-        """Count the texts that mean missing values in columns of a file."""
-        compute, found = import_module("pyarrow.compute"), Counter[str]()
-        header = find_header(path, self.written.delimiter)
-        for batch in _parsed(path, header, self.written, names, dict.fromkeys(names, arrow().string())):
-            for column in map(compute.utf8_trim_whitespace, batch.columns):
-                given = column.filter(compute.is_in(column, arrow().array(self.written.missing)))
-                found.update({entry["values"].as_py(): entry["counts"].as_py() for entry in given.value_counts()})
-        return found
-
-    def with_gaps(self, batch: pa.RecordBatch, labels: Collection[str] = ()) -> pa.RecordBatch:
-        """Return a batch in which texts such as "NA" are missing values, except in columns of labels."""
-        compute, columns = import_module("pyarrow.compute"), dict(zip(batch.schema.names, batch.columns, strict=True))
-        for name, column in columns.items():
-            if name not in labels and arrow().types.is_string(column.type):
-                missing = self.missing(column, self.written.missing)
-                columns[name] = compute.if_else(missing, arrow().scalar(None, column.type), column)
-        return arrow().record_batch(columns)
-
-    def trimmed(self, batch: pa.RecordBatch, labels: Collection[str]) -> pa.RecordBatch:
-        """Return a batch whose labels have no spaces around them: " yes" is "yes"."""
-        trim, columns = import_module("pyarrow.compute").utf8_trim_whitespace, dict[str, Any]()
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            text = name in labels and arrow().types.is_string(column.type)
-            columns[name] = trim(column) if text else column
-        return arrow().record_batch(columns)
-
-    def without_labels(self, batch: pa.RecordBatch, names: Iterable[str]) -> Mask:
-        """Return which rows lack a value in one of these columns of labels."""
-        missing = (self.missing(batch.column(name), self.written.no_labels) for name in names)
-        return reduce(np.logical_or, missing, np.zeros(batch.num_rows, dtype=bool))
-
-    def check_labels(self, path: Path, batch: pa.RecordBatch, roles: Roles, lines: Positions, where: str) -> None:
-        """Raise an error that names the line if a target, weight or query is missing.
-
-        ``lines`` are the numbers of the rows in the file.
+        Columns of numbers, except ``labels``, and those that must be ``numbers``, are floating-point numbers. Labels
+        are trimmed: " yes" is "yes".
         """
-        for name in roles.others:
-            missing = self.without_labels(batch, [name])
-            if missing.any():
-                line = line_of_row(path, self.written.delimiter, int(lines[missing.argmax()]))
-                what = f"column {shown(name)} has {int(missing.sum())} missing values"
-                raise (ValueError if missing.all() else roles.lost(name))(f"{where}: {what}, the first in {line}")
+        header, types = find_header(path, self.written.delimiter), arrow().types
+        known = set(header.columns)
+        if absent := [name for name in names if name not in known]:
+            raise ValueError(f"{path} has no column {shown(absent[0])}; its columns are {some(header.columns, 10)}")
+        kinds = {name: self.schema.field(name).type for name in names}
+        tests = (types.is_integer, types.is_floating, types.is_null)  # later blocks of empty columns may hold numbers
+        for name, kind in kinds.items():
+            if name in numbers or (name not in labels and any(test(kind) for test in tests)):
+                kinds[name] = arrow().float64()
+        return (self._with_missing(batch, labels) for batch in _parsed(path, header, self.written, names, kinds))
 
-
-@contextmanager
-def _reading(
-    path: Path, header: Header, written: TextFormat, names: list[str], types: Mapping[str, pa.DataType]
-) -> Iterator[pa.csv.CSVStreamingReader | None]:
-    """Open columns of a file; None if there are no rows. Errors of reading name the line."""
-    csv = import_module("pyarrow.csv")
-    read = csv.ReadOptions(block_size=CSV_BLOCK, column_names=header.names)
-    parse = csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True)
-    missing = [space + text for text in written.missing for space in ("", " ")]
-    convert = csv.ConvertOptions(
-        include_columns=names, column_types=types, null_values=missing, decimal_point=written.decimal
-    )
-    with text_stream(path) as (_, stream):
-        stream.read(header.start)
-        if header.alone:
-            yield None
-            return
-        try:
-            with csv.open_csv(stream, read, parse_options=parse, convert_options=convert) as reader:
-                yield reader
-        except (OSError, arrow().ArrowException) as error:
-            raise ValueError(explained(error, path, header, written.delimiter)) from error
-
-
-def _parsed(
-    path: Path, header: Header, written: TextFormat, names: list[str], types: Mapping[str, pa.DataType]
-) -> Iterator[pa.RecordBatch]:
-    """Yield columns of a file, a block of text at a time."""
-    last = None
-    with _reading(path, header, written, names, types) as reader:
-        for last in reader or ():
-            yield last
-    if last is not None and any("\n" in text for text in _last_texts(last)):
-        check_closed(path, written.delimiter)
-
-
-def _last_texts(batch: pa.RecordBatch) -> Iterator[str]:
-    """Yield the texts of the last row: after a quote that is never closed, one of them is the rest of the file."""
-    columns = (column for column in batch.columns if arrow().types.is_string(column.type))
-    return (column[-1].as_py() or "" for column in columns)
-
-
-def _check_text(path: Path, written: TextFormat, batch: pa.RecordBatch) -> None:
-    """Raise an error if a column is not UTF-8 text, or all columns are text because the header is repeated."""
-    types, compute, schema = arrow().types, import_module("pyarrow.compute"), batch.schema
-    if any(map(types.is_binary, schema.types)):
-        raise ValueError(not_unicode(path))
-    if len(schema) > 1 and all(map(types.is_string, schema.types)):
-        same = (compute.equal(batch.column(name), name) for name in schema.names)
-        if (row := reduce(compute.and_, same).index(True).as_py()) >= 0:
-            raise ValueError(f"{path}, {line_of_row(path, written.delimiter, row)}: the header is repeated")
+    def _with_missing(self, batch: pa.RecordBatch, labels: Collection[str]) -> pa.RecordBatch:
+        compute, columns = import_module("pyarrow.compute"), {}
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if arrow().types.is_string(column.type):
+                text = compute.utf8_trim_whitespace(column)
+                texts = self.written.no_labels if name in labels else self.written.missing
+                missing = compute.is_in(text, arrow().array(texts, column.type))
+                given = text if name in labels else column
+                columns[name] = compute.if_else(missing, arrow().scalar(None, column.type), given)
+        return with_columns(batch, columns)
 
 
 @dataclass(frozen=True)
-class CsvPartition(WithRoles, FilePartition):
+class CsvPartition(NamedPartition, FilePartition):
     """A CSV file, read from start to end. Features that are not raw must be numbers."""
 
-    roles: Roles
     files: CsvFiles
 
     @property
@@ -243,37 +136,161 @@ class CsvPartition(WithRoles, FilePartition):
         """Return the partition whose columns are read as these kinds, "text" or "flag"."""
         return replace(self, files=self.files.reading(kinds))
 
-    def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
+    def batches(self, names: list[str]) -> Iterator[Batch]:
         """Parse the file, a block of text at a time."""
         roles, rows = self.roles, 0
-        features = roles.features_at(columns)
-        numbers = self.files.as_numbers(features) + ([] if roles.weight is None else [roles.weight])
+        weights = [] if roles.weight is None else [roles.weight]
+        labels = [name for name in roles.others if name not in weights]
         with self.mark.held(self.where):
-            for k, batch in enumerate(self.files.batches(self.path, roles.wanted(columns), numbers)):
-                where, lines = f"{self.where}, block {k}", rows + np.arange(batch.num_rows)
+            for k, batch in enumerate(self.files.batches(self.path, names, labels, weights)):
+                where = f"{self.where}, block {k}"
+                if not roles.raw:
+                    self._check_features(batch.select(names), where, rows)  # Arrow reads all columns if none are named
+                yield batch, where, rows
                 rows += batch.num_rows
-                if roles.drop:
-                    there = np.flatnonzero(~self.files.without_labels(batch, roles.targets))
-                    batch, lines = batch.take(arrow().array(there)), lines[there]
-                self.files.check_labels(self.path, batch, roles, lines, where)
-                batch = self.files.trimmed(batch, roles.others) if roles.others else batch
-                if roles.raw:
-                    batch = self.files.with_gaps(batch, roles.others)
-                else:
-                    self._check_features(batch, features, lines, where)
-                for chunk in roles.chunks([batch], columns, where):
-                    yield replace(chunk, row_name=partial(self._line, lines))
-                    lines = lines[chunk.n_rows :]
 
-    def _line(self, lines: Positions, row: int) -> str:
-        return line_of_row(self.path, self.files.written.delimiter, int(lines[row]))
+    def row_name(self, row: int) -> str:
+        """Return the line of a row."""
+        return line_of_row(self.path, self.files.written.delimiter, row)
 
-    def _check_features(self, batch: pa.RecordBatch, features: list[str], lines: Positions, where: str) -> None:
+    def _check_features(self, batch: pa.RecordBatch, where: str, first: int) -> None:
         """Raise an error that names the line if a feature holds text."""
-        is_number = self.files.written.is_number
-        for name in features:
-            if arrow().types.is_string(batch.column(name).type):
-                texts = enumerate(batch.column(name).to_pylist())
-                k = next((k for k, text in texts if not is_number(text)), 0)
-                what = f"column {shown(name)} holds {shown(batch.column(name)[k].as_py())}, in {self._line(lines, k)}"
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if arrow().types.is_string(column.type) and name not in self.roles.others:
+                texts, decimal = enumerate(column.to_pylist()), self.files.written.decimal
+                k = next((k for k, text in texts if text is not None and not is_number(text, decimal)), 0)
+                what = f"column {shown(name)} holds {shown(column[k].as_py())}, in {self.row_name(first + k)}"
                 raise NotNumbers(f"{where}: {what}, not numbers")
+
+
+# -- parsing ---------------------------------------------------------------------------------------------------
+
+
+def _parsed(
+    path: Path, header: Header, written: TextFormat, names: Sequence[str], types: Mapping[str, pa.DataType]
+) -> Generator[pa.RecordBatch]:
+    """Yield columns of a file, a block of text at a time. Errors name the line."""
+    reader, last = import_module("pyarrow.csv"), None
+    read = reader.ReadOptions(block_size=CSV_BLOCK, column_names=header.names)
+    parse = reader.ParseOptions(delimiter=written.delimiter, newlines_in_values=True)
+    missing = [space + text for text in written.missing for space in ("", " ")]
+    convert = reader.ConvertOptions(
+        include_columns=names, column_types=types, null_values=missing, decimal_point=written.decimal
+    )
+    try:
+        with text_stream(path) as (_, stream):
+            stream.read(header.start)
+            with reader.open_csv(stream, read, parse_options=parse, convert_options=convert) as batches:
+                for last in batches:
+                    yield last
+    except (OSError, arrow().ArrowException) as error:
+        if "Empty CSV file" not in str(error):  # it has no rows
+            raise ValueError(_explained(error, path, header, written.delimiter)) from error
+    if last is not None and last.num_rows:
+        texts = (column[-1].as_py() for column in last.columns if arrow().types.is_string(column.type))
+        if any("\n" in (text or "") for text in texts):  # after a quote that is never closed, this is all of the rest
+            _line_of(path, written.delimiter, lambda row, fields: False, strict=True)
+
+
+def _first_batch(path: Path, written: TextFormat) -> pa.RecordBatch | None:
+    header = find_header(path, written.delimiter)
+    with closing(_parsed(path, header, written, header.columns, {})) as batches:
+        return next(batches, None)
+
+
+def _check_text(path: Path, written: TextFormat, batch: pa.RecordBatch) -> None:
+    """Raise an error if a column is not UTF-8 text, or all columns are text because the header is repeated."""
+    types, compute, schema = arrow().types, import_module("pyarrow.compute"), batch.schema
+    if any(map(types.is_binary, schema.types)):
+        raise ValueError(not_text(path))
+    if len(schema) > 1 and all(map(types.is_string, schema.types)):
+        same = (compute.equal(batch.column(name), name) for name in schema.names)
+        if (row := reduce(compute.and_, same).index(True).as_py()) >= 0:
+            raise ValueError(f"{path}, {line_of_row(path, written.delimiter, row)}: the header is repeated")
+
+
+def _decimal_mark(path: Path, written: TextFormat, batch: pa.RecordBatch) -> tuple[str, list[str]]:
+    """Return the decimal mark of a file from its first batch, which was read with a point, and what is in doubt.
+
+    The mark is a comma if columns are numbers with a comma, and none with a point. "1,234" may mean a thousand: without
+    other numbers, it is read with a comma only if the delimiter does not contradict. Next to columns with points,
+    columns with commas stay text, which an encoding reads.
+    """
+    compute, types, commas, clear = import_module("pyarrow.compute"), arrow().types, list[str](), False
+    points = [field.name for field in batch.schema if types.is_floating(field.type)]
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if types.is_string(column.type) and compute.any(compute.match_substring(column, ",")).as_py():
+            values = compute.utf8_trim_whitespace(column).unique()
+            values = values.filter(compute.invert(compute.is_in(values, arrow().array(written.missing))))
+            if compute.all(compute.match_substring_regex(values, COMMA)).as_py():
+                marked = values.filter(compute.match_substring(values, ","))
+                clear |= not compute.all(compute.match_substring_regex(marked, GROUPED)).as_py()
+                commas.append(name)
+    if commas and not points and (clear or written.delimiter != ","):
+        return ",", []
+    doubt = f"{path} has decimal points and decimal commas: {some(commas, 5)} stay text"
+    return ".", [doubt] if points and clear else []
+
+
+# -- errors ----------------------------------------------------------------------------------------------------
+
+
+def line_of_row(path: Path, delimiter: str, row: int) -> str:
+    """Return "line 85" for row 83, or "row 83" if its line cannot be found."""
+    found = _line_of(path, delimiter, lambda number, _: number == row)
+    return f"row {row}" if found is None else f"line {found[0]}"
+
+
+def _line_of(
+    path: Path, delimiter: str, wanted: Callable[[int, list[str]], bool], strict: bool = False
+) -> tuple[int, list[str]] | None:
+    """Return the line and the fields of the first row whose number and fields are ``wanted``; the header is row −1.
+
+    None: there is no such row, or it comes after a field that is too long for Python.
+    """
+    rows = enumerate(_records(path, delimiter, strict), start=-1)
+    with suppress(csv.Error):
+        return next((record for row, record in rows if wanted(row, record[1])), None)
+    return None
+
+
+def _records(path: Path, delimiter: str, strict: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line, from 1, and the fields of every row. A row may span several lines; empty lines are no rows.
+
+    If ``strict``, a quote that is never closed is an error.
+    """
+    with readable(path), text_stream(path) as (_, stream):
+        text, line = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""), 1
+        reader = csv.reader(text, delimiter=delimiter, strict=strict)
+        try:
+            for fields in reader:
+                if fields:
+                    yield line, fields
+                line = reader.line_num + 1
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise ValueError(f"{path}, line {line}: a quote is never closed") from error
+            raise
+
+
+def _explained(error: Exception, path: Path, header: Header, delimiter: str) -> str:
+    """Return an error of pyarrow in plain words, with the line."""
+    text, found = str(error), None
+    if "UTF8" in text:
+        return not_text(path)
+    if "straddl" in text:
+        return too_long(str(path))
+    if width := WIDTH.search(text):
+        expected = int(width[1])
+        found = _line_of(path, delimiter, lambda row, fields: row >= 0 and len(fields) != expected)
+        number = int(width[2]) if found is None else len(found[1])
+        what = f"{number} field{'' if number == 1 else 's'} instead of {expected}"
+    elif value := VALUE.search(text):
+        k, given = int(value[1]), value[2]
+        found = _line_of(path, delimiter, lambda row, fields: row >= 0 and fields[k : k + 1] == [given])
+        kind = text[: value.start(2)].rpartition(" to ")[2].partition(":")[0]
+        kind = KINDS.get(kind, f"{kind} as in the rows before")
+        what = f"column {shown(header.names[k])} holds {shown(given)}, not {kind}"
+    else:
+        return f"{path} cannot be read as CSV: {cut(text)}"
+    return f"{path}{'' if found is None else f', line {found[0]}'}: {what}"

@@ -1,16 +1,41 @@
-"""Smooth curves of a number, ordered by how much they bend."""
+"""Smooth curves of a number: natural cubic splines, ordered by how much they bend."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.linalg import eigh
 
 from budgetline.arrays import Float
-from budgetline.encoding.encoders import Curve
 
 FLOOR = 1e-9
 """Added to the mean squares of curves, relative to their mean: knots without data near them do not matter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Piecewise cubic functions f_1 … f_m of a number: between knots k_j ≤ t < k_{j+1} they are Σ_p c_jp (t − k_j)^p.
+
+    ``knots`` (K,) ascend. ``pieces`` (K + 1, 4, m) are the coefficients c of the powers 0 to 3. The first piece is for
+    t < k_0, about k_0; the last is for t ≥ k_{K−1}.
+    """
+
+    knots: Float
+    pieces: Float
+
+    @property
+    def width(self) -> int:
+        """Number of functions, m."""
+        return int(self.pieces.shape[2])
+
+    def __call__(self, t: Float) -> Float:
+        """Return the functions at numbers (n,), shape (n, m)."""
+        piece = np.searchsorted(self.knots, t, side="right")
+        away = (t - self.knots[np.maximum(piece - 1, 0)])[:, None]
+        c = self.pieces[piece]
+        return np.asarray(((c[:, 3] * away + c[:, 2]) * away + c[:, 1]) * away + c[:, 0])
 
 
 def line(mean: float, scale: float) -> Curve:
@@ -53,8 +78,8 @@ def smooth_curves(knots: Float, values: Float, weights: Float) -> tuple[Curve, F
 
     They solve Ω v = λ G v (Demmler and Reinsch), where v'Gv is the variance of a curve over the values (m,) with their
     weights, and v'Ωv = ∫ f''² its bending between the outer knots, in units of their span. The first curve is straight,
-    λ = 0; the others bend more and more. All rise at the last knot. Curves that only bend where no values are, between
-    knots that a user gives, are left out: nothing is known of them.
+    λ = 0; the others bend more and more. All rise at the last knot. Curves that only bend where no values are, are
+    left out: nothing is known of them.
     """
     span = knots[-1] - knots[0]
     basis = natural_splines((knots - knots[0]) / span)

@@ -1,4 +1,4 @@
-"""Encoders: what one raw column becomes. Small immutable records; a number or level always becomes the same row."""
+"""Encoders: what one raw column becomes. Small immutable records; a value always becomes the same row."""
 
 from __future__ import annotations
 
@@ -11,44 +11,18 @@ from itertools import chain, count
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.encoding.raw import RawColumn, exact_number_in, is_number_text, number_in
+from budgetline.encoding.curves import Curve
+from budgetline.encoding.raw import RawColumn, is_number_text, read_number
 from budgetline.encoding.written import Form, stands_for_missing
 
 TIE = 1e-9
 """Numbers whose warped values differ by no more are the same, but for rounding."""
 MOST_SHOWN = 12
-"""Of a column of numbers with at most so many different values, effects are shown at these values alone."""
+"""Effects of a column with this number of different values or fewer are shown at these values alone."""
 FARTHEST = float(np.finfo(float).max)
 """Numbers in units of a warp's scale that are larger count as this one."""
 ROWS = 4096
 """Rows that are encoded at once: few enough for their polynomials to stay in the cache."""
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """Piecewise cubic functions f_1 … f_m of a number: between knots k_j ≤ t < k_{j+1} they are Σ_p c_jp (t − k_j)^p.
-
-    Attributes
-    ----------
-    knots : array of shape (K,), ascending
-    pieces : array of shape (K + 1, 4, m)
-        Coefficients c of the powers 0 to 3. The first piece is for t < k_0, about k_0; the last is for t ≥ k_{K−1}.
-    """
-
-    knots: Float
-    pieces: Float
-
-    @property
-    def width(self) -> int:
-        """Number of functions, m."""
-        return int(self.pieces.shape[2])
-
-    def __call__(self, t: Float) -> Float:
-        """Return the functions at numbers (n,), shape (n, m)."""
-        piece = np.searchsorted(self.knots, t, side="right")
-        away = (t - self.knots[np.maximum(piece - 1, 0)])[:, None]
-        c = self.pieces[piece]
-        return np.asarray(((c[:, 3] * away + c[:, 2]) * away + c[:, 1]) * away + c[:, 0])
 
 
 @dataclass(frozen=True)
@@ -75,8 +49,8 @@ class NumberEncoder:
 
     Where such a flag is set, the curves are 0, their mean. The ridge counts the squares of the coefficients of
     standardised design columns with ``weights`` (width,). Text is read in the ``form`` of the training data, if it was
-    text. Text that cannot be read is missing. ``values`` are the different numbers of the training data,
-    ascending, if there are at most ``MOST_SHOWN``; they only say where effects are shown.
+    text; other text is missing. ``values`` are the different numbers of the training data, ascending, if there are at
+    most ``MOST_SHOWN``; they only say where effects are shown.
     """
 
     warp: Warp
@@ -98,11 +72,6 @@ class NumberEncoder:
         return self.curve.width + len(self.spikes) + self.missing
 
     @property
-    def n_curves(self) -> int:
-        """Number of design columns that are curves; the others are flags."""
-        return self.curve.width
-
-    @property
     def spikes_and_ties(self) -> list[tuple[float, float]]:
         """The spikes in units of t, and how near numbers have to be to count as one."""
         spikes = np.array(self.spikes)
@@ -112,20 +81,17 @@ class NumberEncoder:
         """Return names of the design columns."""
         m = self.curve.width
         curves = [name] if m == 1 else [f"{name}~{k + 1}" for k in range(m)]
-        gap = [f"{name}=(missing)"] if self.missing else []
-        return [*curves, *(f"{name}={spike:.6g}" for spike in self.spikes), *gap]
+        return [*curves, *(f"{name}={spike:.6g}" for spike in self.spikes), *[f"{name}=(missing)"] * self.missing]
 
     def encode(self, column: RawColumn) -> Float:
         """Return the design columns (n, width) of a raw column."""
-        x = column.as_numbers(form=self.form)
-        gaps, m = np.isnan(x), self.curve.width
-        t, found, aside = self.warp(x), np.zeros((x.size, self.width)), gaps.copy()
-        for k, (spike, tie) in enumerate(self.spikes_and_ties, m):
-            here = np.abs(t - spike) <= tie
-            found[:, k] = here
-            aside |= here
+        x, m = column.as_numbers(form=self.form), self.curve.width
+        t, aside, found = self.warp(x), np.isnan(x), np.zeros((x.size, self.width))
         if self.missing:
-            found[:, -1] = gaps
+            found[:, -1] = aside
+        for k, (spike, tie) in enumerate(self.spikes_and_ties, m):
+            found[:, k] = here = np.abs(t - spike) <= tie
+            aside |= here
         rows = np.flatnonzero(~aside)
         for start in range(0, rows.size, ROWS):
             part = rows[start : start + ROWS]
@@ -133,19 +99,19 @@ class NumberEncoder:
         return found
 
     def known(self, column: RawColumn) -> list[str | None]:
-        """Return the levels of a raw column, None for text that cannot be read as a number."""
-        read = number_in if self.form is None else self.form.number_in
+        """Return the texts of a raw column, None for those that cannot be read as numbers."""
         levels = column.levels if column.numbers is None else ()
-        return [level if read(level) is not None or stands_for_missing(level) else None for level in levels]
+        return [x if read_number(x, self.form) is not None or stands_for_missing(x) else None for x in levels]
 
 
 @dataclass(frozen=True, eq=False)
 class LevelEncoder:
-    """A level becomes a flag of its own; rare and unknown ones share a flag, missing ones have another.
+    """A category becomes a flag of its own; rare and unknown ones share a flag, missing ones have another.
 
-    Levels without a flag (``reference``, the first of two, and unknown ones where none was rare) are zeros. ``weights``
-    as in :class:`NumberEncoder`. The levels were ``text``, or they are the names of numbers or flags. A column that had
-    no value has no kind yet: it becomes the flag of missing ones alone, which says nothing, whatever comes later.
+    Categories without a flag (``reference``, the first of two, and unknown ones where none was rare) are zeros.
+    ``weights`` as in `NumberEncoder`. The categories, ``levels``, were ``text``, or they are the names of numbers or
+    flags. A column that had no value has no kind yet: it becomes the flag of missing ones alone, which says nothing,
+    whatever comes later.
     """
 
     levels: tuple[str, ...]
@@ -154,7 +120,6 @@ class LevelEncoder:
     missing: bool = False
     reference: str | None = None
     text: bool = True
-    n_curves = 0
 
     @property
     def width(self) -> int:
@@ -163,7 +128,7 @@ class LevelEncoder:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What the flags stand for: levels, "(rare)" and "(missing)", numbered where a level has that name."""
+        """Names of the flags: categories, "(rare)" and "(missing)", numbered where a category has that name."""
         extra = ("(rare)",) * self.rare + ("(missing)",) * self.missing
         return (*self.levels, *(unused(label, self.levels) for label in extra))
 
@@ -174,7 +139,7 @@ class LevelEncoder:
 
     @property
     def kind(self) -> str | None:
-        """As what a text file must be read to find the levels: "text", "flag", or None if they look like numbers."""
+        """As what a text file must be read to find the categories: "text", "flag", or None: they look like numbers."""
         known = self._place.keys()
         if known and not self.rare and known <= {"True", "False"}:
             return "flag"
@@ -186,7 +151,7 @@ class LevelEncoder:
 
     def encode(self, column: RawColumn) -> Float:
         """Return the design columns (n, width) of a raw column."""
-        codes, _ = column.as_levels()
+        codes, _ = column.as_levels
         other = len(self.levels) if self.rare else -1
         gap = self.width - 1 if self.missing else other
         places = (other if level is None else self._place[level] for level in self.known(column))
@@ -197,15 +162,15 @@ class LevelEncoder:
         return found
 
     def known(self, column: RawColumn) -> list[str | None]:
-        """Return which of the known levels each level of a raw column is, None for those that are unknown.
+        """Return which of the known categories each category of a raw column is, None for those that are unknown.
 
-        If only one of both is text, a level that has no other of its name is the only one of the same value, if there
-        is one: 7001 is "07001", 1 is "1.0" or True. Between texts the name alone counts: "1.1" is not "1.10".
+        If only one of both is text, a category that has no other of its name is the only one of the same value, if
+        there is one: 7001 is "07001", 1 is "1.0" or True. Between texts the name alone counts: "1.1" is not "1.10".
         """
-        _, levels = column.as_levels()
+        _, levels = column.as_levels
         if column.text and self.text:
             return [level if level in self._place else None for level in levels]
-        return [level if level in self._place else self._by_value.get(exact_number_in(level)) for level in levels]
+        return [level if level in self._place else self._by_value.get(read_number(level)) for level in levels]
 
     @cached_property
     def _place(self) -> dict[str, int]:
@@ -213,11 +178,11 @@ class LevelEncoder:
         return {level: k for k, level in enumerate(self.levels)} | reference
 
     @cached_property
-    def _by_value(self) -> dict[Decimal | None, str | None]:
-        """Levels by the number that they stand for, None where there are several."""
-        found: dict[Decimal | None, str | None] = {}
+    def _by_value(self) -> dict[Decimal | float | None, str | None]:
+        """Categories by their number, None where several have it."""
+        found: dict[Decimal | float | None, str | None] = {}
         for level in self._place:
-            value = exact_number_in(level)
+            value = read_number(level)
             found[value] = None if value in found else level
         return found | {None: None}
 

@@ -9,28 +9,26 @@ import numpy as np
 from budgetline.arrays import Float
 from budgetline.encoding.curves import level_beyond, line, smooth_curves
 from budgetline.encoding.encoders import MOST_SHOWN, TIE, Encoder, LevelEncoder, NumberEncoder, Warp
-from budgetline.encoding.identifiers import Values
-from budgetline.encoding.raw import LARGEST, RawTable
-from budgetline.encoding.settings import Encoding, given_knots
-from budgetline.encoding.summaries import ColumnSummary, LevelSummary, NumberSummary, TableSummary
+from budgetline.encoding.settings import Encoding
+from budgetline.encoding.summaries import CategorySummary, NumberSummary, Summary, TableSummary
 from budgetline.encoding.table import TableEncoding
-from budgetline.encoding.written import Written
+from budgetline.encoding.written import LARGEST, Written
 from budgetline.groups import Layout
 from budgetline.messages import shown, warn
 
 SPIKE, MOST_SPIKES = 0.1, 3
 """A number that makes up this share of a column is a spike: it gets a flag, and curves are of the other values."""
 STEEPEST = 100.0
-"""The ridge counts no curve more than this many times as much as the first that bends."""
+"""Largest weight of a curve in the ridge, relative to the first that bends."""
 FEW, ROWS_PER_VALUE = 32, 200
-"""Up to so many different values, if there are so many rows for each, every value is a knot and none is a spike.
+"""Columns with up to 32 values, and 200 rows per value, have a knot at every value and no spikes.
 
-So many rows determine the effect of a value: more of them draw no more knots to it.
+200 rows determine the effect of a value: more of them draw no more knots to it.
 """
 ROWS_PER_KNOT = 10
-"""Rows that a knot needs, at it or on the way to the next one: fewer would be drawn through by a curve of their own."""
+"""Rows that a knot needs, at it or on the way to the next one: a curve would pass through fewer."""
 ROWS_OF_CURVE = 50
-"""Rows that a curve needs besides those at spikes: with fewer the effect is a straight line."""
+"""Rows that a curve needs besides spikes: with fewer the effect is a straight line."""
 ROUNDING = 1e-12
 """Quartiles that differ by less than this part of the standard deviation agree."""
 CLOSEST = 1e-3
@@ -39,52 +37,39 @@ PLENTY = 400
 """If every value is a knot and has more rows than this, the ridge holds their effects less to a smooth curve."""
 
 
-def summary_of(table: RawTable, source: Layout, settings: Encoding, weight: Float | None) -> TableSummary:
-    """Summarise the columns that are read."""
-    found, values = [], {}
-    for d, label in zip(source.read.tolist(), source.labels(source.read), strict=True):
-        as_levels = settings.of(d, None if source.names is None else label).numbers == "levels"
-        column = table.column(d, label)
-        found.append(ColumnSummary.of(column, weight, as_levels))
-        if source.names is not None and label not in settings.columns:
-            values[label] = Values.of(column)
-    if weight is None:
-        return TableSummary(tuple(found), table.n_rows, float(table.n_rows), values)
-    return TableSummary(tuple(found), int(np.count_nonzero(weight)), float(weight.sum()), values)
-
-
 def encoding_from(summary: TableSummary, source: Layout, settings: Encoding) -> TableEncoding:
     """Return the encoding of a table from the summaries of its columns."""
-    names, encoders = source.names, []
-    for d, column, plain in zip(source.read.tolist(), summary.in_rows, summary.columns, strict=True):
-        own = settings.of(d, None if names is None else names[d])
-        encoders.append(encoder_of(column, own))
-        written = plain.found.written if isinstance(plain.found, LevelSummary) and own.numbers != "levels" else None
-        if written is not None and (note := written.note(column.name)):
+    encoders = []
+    for d, (name, column) in zip(source.read.tolist(), summary.in_rows.items(), strict=True):
+        own, plain = settings.of(d, None if source.names is None else name), summary.columns[name]
+        encoders.append(encoder_of(name, column, own))
+        written = plain.written if isinstance(plain, CategorySummary) and own.numbers != "categories" else None
+        if written is not None and (note := written.note(name)):
             warn(note, UserWarning)
     return TableEncoding(source, tuple(encoders))
 
 
-def encoder_of(column: ColumnSummary, settings: Encoding) -> Encoder:
+def encoder_of(name: str, found: Summary, settings: Encoding) -> Encoder:
     """Return the encoder of a column; one that is missing wherever rows have weight becomes a constant."""
-    found, form = column.found, None
-    if isinstance(found, LevelSummary):
-        if settings.numbers == "levels" or found.numbers is None:
-            return _levels(found, settings)
-        form = found.written.form if isinstance(found.written, Written) else None
-        found = found.numbers
-    if found is None or not found.values.size:
+    form = None
+    if isinstance(found, CategorySummary) and found.total:
+        if settings.numbers == "categories" or not isinstance(found.written, Written):
+            return _categories(found, settings)
+        form = found.written.form
+    numbers = found if isinstance(found, NumberSummary) else found.numbers
+    if numbers is None or not numbers.values.size:
         return LevelEncoder((), np.ones(1), missing=True)
-    if 0 < (span := float(np.ptp(found.values))) < 1 / LARGEST:
-        raise ValueError(f"column {shown(column.name)} spans only {span:g}, which is too small: rescale it")
-    return replace(_numbers(found, settings), form=form)
+    if 0 < (span := float(np.ptp(numbers.values))) < 1 / LARGEST:
+        raise ValueError(f"column {shown(name)} spans only {span:g}, which is too small: rescale it")
+    return replace(_numbers(numbers, settings), form=form)
 
 
 def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
     smooth = settings.numbers == "spline"
     found = _without_ties(found)
     spikes, body = _without_spikes(found) if smooth else ((), found)
-    warp = _warp(body, settings)
+    middle, scale = _middle_and_scale(body)
+    warp = Warp(middle, scale if smooth else 3.0 * scale)
     t, share = warp(body.values), body.weights / body.total
     mean = float(share @ t)
     spread = float(np.sqrt(share @ (t - mean) ** 2)) or 1.0
@@ -94,8 +79,8 @@ def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
         rarest = body.weights.min() if np.array_equal(knots, t) else 0.0
         penalties = _curve_weights(roughness, float(rarest))
     else:  # two values are coded like levels
-        scale = spread if t.size > 2 else float(np.ptp(t)) / 2 or 1.0
-        curve, penalties = line(mean, scale), np.array([(scale / spread) ** 2])
+        unit = spread if t.size > 2 else float(np.ptp(t)) / 2 or 1.0
+        curve, penalties = line(mean, unit), np.array([(unit / spread) ** 2])
     if smooth or t.size == 1:  # other numbers are the only one but for rounding, and must not count
         curve = level_beyond(curve, float(t[0]), float(t[-1]))
     total = found.total + found.missing
@@ -106,9 +91,9 @@ def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
     return NumberEncoder(warp, curve, weights, spikes, found.missing > 0, values=values)
 
 
-def _levels(found: LevelSummary, settings: Encoding) -> LevelEncoder:
+def _categories(found: CategorySummary, settings: Encoding) -> LevelEncoder:
     ranked, total = found.ranked(), found.total + found.missing
-    kept = [(level, weight) for level, weight in ranked[: settings.max_levels] if weight >= settings.min_rows]
+    kept = [(level, weight) for level, weight in ranked[: settings.max_categories] if weight >= settings.min_frequency]
     others = found.total - sum(weight for _, weight in kept)
     rare, missing = len(kept) < len(ranked) or found.lost > 0, found.missing > 0
     if len(kept) == 2 and not rare and not missing:  # one flag says all
@@ -122,31 +107,21 @@ def _levels(found: LevelSummary, settings: Encoding) -> LevelEncoder:
 def _curve_weights(roughness: Float, rarest: float) -> Float:
     """Return penalty weights (m,) of curves, by their roughness relative to that of the first that bends.
 
-    What they exceed 1 by shrinks as the rows of the rarest value grow beyond ``PLENTY``: the numbers may be codes,
-    whose effects jump, and so many rows show it.
+    Their excess over 1 shrinks if the rarest value has more than ``PLENTY`` rows: effects of codes may jump.
     """
     steep = np.append(1.0, np.minimum(roughness[1:] / roughness[1:2], STEEPEST))
     return np.asarray(steep - (steep - 1.0) * (1.0 - PLENTY / max(rarest, PLENTY)))
 
 
 def _flag_weights(masses: Float, total: float) -> Float:
-    """Return penalty weights of flags that are set in rows of these masses, once they are standardised.
-
-    The ridge is to count the effects of all flags alike, as that of a flag that is set in half of the rows.
-    """
+    """Return penalty weights of standardised flags: effects count as that of a flag in half of the rows."""
     share = masses / total
     return np.asarray(1 / np.maximum(4 * share * (1 - share), 1e-9))
 
 
-def _warp(body: NumberSummary, settings: Encoding) -> Warp:
-    """Return the warp by the median and half the distance of the quartiles, three times as much for a line."""
-    middle, scale = _middle_and_scale(body)
-    return Warp(middle, scale * (1.0 if settings.numbers == "spline" else 3.0))
-
-
 def _middle_and_scale(found: NumberSummary) -> tuple[float, float]:
     """Return the median, and half the distance of the quartiles, or the standard deviation if the quartiles agree."""
-    low, middle, high = found.quantiles(np.array([0.25, 0.5, 0.75])).tolist()
+    low, middle, high = found.quantiles([0.25, 0.5, 0.75]).tolist()
     mean = found.weights @ found.values / found.total
     spread = float(np.sqrt(found.weights @ (found.values - mean) ** 2 / found.total))
     half = (high - low) / 2
@@ -188,10 +163,7 @@ def _knots(body: NumberSummary, warp: Warp, settings: Encoding) -> Float:
     """Return knots, in units of t: at quantiles of the rows, where no value counts as more than ROWS_PER_VALUE.
 
     So rare values have knots too if there are many rows. A sketch that was thinned out does not know single values.
-    Curves are straight beyond the outer knots, which have enough rows there, as has the way from each knot to the next.
     """
-    if settings.knots is not None and not isinstance(settings.knots, int):
-        return _apart(warp(given_knots(settings.knots)))
     if body.total < ROWS_OF_CURVE:
         return np.empty(0)
     if _all_knots(body) and (settings.knots is None or body.values.size <= settings.knots):

@@ -26,11 +26,11 @@ MOST = 1 << 14
 ROWS = 50
 """Fewer rows say nothing: their values may all differ by chance."""
 DIFFERENT, MOSTLY, UNIQUE = 0.9, 0.5, 0.98
-"""Least share of different values: of identifiers, of free text and web addresses, and of mere numberings."""
+"""Least share of different values: of identifiers, of free text and web addresses, and of numberings."""
 WORDS, CHARACTERS = 4, 25
-"""Free text has so many words and characters, on average."""
+"""Least mean number of words and of characters of free text."""
 SPARSE, LATEST, UNSORTED = 2.0, 0.05, 0.01
-"""A numbering has at most so many numbers per row, starts by 1 or this share of its rows, and hardly ever falls."""
+"""Numberings: largest span and first number, relative to the rows, and largest share of numbers that fall."""
 KEYS = {"id", "ids", "pid", "uid", "uuid", "guid", "ssn", "isbn", "sku", "vin"}
 """Words that make a name that of an identifier, first or last; the next ones only last, after another word."""
 LAST_KEYS = {"number", "no", "nr", "num", "key"}
@@ -50,19 +50,8 @@ URL = re.compile(r"\s*(https?://|www\.)", re.IGNORECASE)
 class Values:
     """Counts over the rows of a column in which it is not missing; ``+`` adds those of other rows.
 
-    Attributes
-    ----------
-    rows : int
-    hashes : array of shape (m,)
-        The least hashes of the values, ascending, at most ``MOST``.
-    fractions, falls : int
-        Numbers that are not whole; whole ones that are less than the one before.
-    texts, written, urls : int
-        Texts; texts that stand for numbers or dates, but for whole numbers alone; web addresses.
-    words, characters : int
-        Of all texts.
-    low, high : float
-        Of numbers.
+    ``hashes`` are the ``MOST`` least hashes of the values, ascending. Numbers: ``fractions`` are not whole, ``falls``
+    are less than the one before. ``texts``: ``written`` are numbers or dates, ``urls`` are web addresses.
     """
 
     rows: int = 0
@@ -81,18 +70,18 @@ class Values:
     def of(cls, column: RawColumn) -> Values:
         """Count the values of a column."""
         if column.numbers is not None:
-            return _numbers(column, column.numbers[~np.isnan(column.numbers)])
-        codes, levels = column.as_levels()
+            return _of_numbers(column.numbers[~np.isnan(column.numbers)])
+        codes, levels = column.as_levels
         count = np.bincount(codes + 1, minlength=len(levels) + 1)[1:]
-        there = [(level, times) for level, times in zip(levels, count.tolist(), strict=True) if times]
-        rows, hashes = int(count.sum()), _least(np.array([_hash(level) for level, _ in there], dtype=np.uint64))
+        there = {level: times for level, times in zip(levels, count.tolist(), strict=True) if times}
+        rows, hashes = int(count.sum()), _least(np.array([text_hash(level) for level in there], dtype=np.uint64))
         if not column.text:
             return cls(rows, hashes)
-        digits = sum(times for level, times in there if level.strip().isdigit())
-        written = rows if digits < DIFFERENT * rows and find_written(dict(there)) is not None else 0
-        urls = sum(times for level, times in there if URL.match(level))
-        words = sum(times * len(level.split()) for level, times in there)
-        characters = sum(times * len(level) for level, times in there)
+        digits = sum(times for level, times in there.items() if level.isdigit())
+        written = rows if digits < DIFFERENT * rows and find_written(there) is not None else 0
+        urls = sum(times for level, times in there.items() if URL.match(level))
+        words = sum(times * len(level.split()) for level, times in there.items())
+        characters = sum(times * len(level) for level, times in there.items())
         return cls(rows, hashes, 0, 0, rows, written, urls, words, characters)
 
     def __add__(self, other: Values) -> Values:
@@ -120,8 +109,7 @@ def identifiers(columns: Mapping[str, Values]) -> dict[str, str]:
     >>> identifiers({"PassengerId": Values.of(RawColumn("PassengerId", np.arange(1.0, 892.0)))})
     {'PassengerId': '891 different values in 891 rows'}
     """
-    found = {name: _reason(name, values) for name, values in columns.items()}
-    return {name: reason for name, reason in found.items() if reason}
+    return {name: reason for name, values in columns.items() if (reason := _reason(name, values))}
 
 
 def values_of(table: Array, names: Sequence[str]) -> dict[str, Values]:
@@ -135,7 +123,8 @@ def warn_of_identifiers(columns: Mapping[str, Values], *, encoded: bool) -> None
     if not (found := identifiers(columns)):
         return
     each = some(found.items(), 5, lambda item: f"{name_of(item[0])} ({item[1]})")
-    first, kind = next(iter(found)), "levels" if columns[next(iter(found))].texts else "spline"
+    first = next(iter(found))
+    kind = "categories" if columns[first].texts else "spline"
     keep = f". encoding=Encoding(columns={{{shown(first)}: '{kind}'}}) keeps a column without this warning"
     warn(
         f"identifiers and free text tell nothing about new rows, whose values are others: {each}. Leave them out, as "
@@ -145,12 +134,12 @@ def warn_of_identifiers(columns: Mapping[str, Values], *, encoded: bool) -> None
 
 
 def _reason(name: str, values: Values) -> str:
-    """Return why a column is an identifier; empty: it is none."""
-    rows, share = values.rows, values.different / max(values.rows, 1)
+    """Return why a column is an identifier, "" if it is not one."""
+    rows, share, words = values.rows, values.different / max(values.rows, 1), _words(name)
     if rows < ROWS or values.fractions or share < MOSTLY:
         return ""
-    words, about = _words(name), values.hashes.size == MOST
-    different = f"about {float(f'{values.different:.2g}'):,.0f}" if about else f"{values.different:,}"
+    exact = values.hashes.size < MOST
+    different = f"{values.different:,}" if exact else f"about {float(f'{values.different:.2g}'):,.0f}"
     if values.texts:
         count = f"{different} different texts in {rows:,} rows"
         if values.urls >= DIFFERENT * rows:
@@ -174,7 +163,7 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in WORD.findall(name)]
 
 
-def _says_key(words: list[str]) -> bool:
+def _says_key(words: Sequence[str]) -> bool:
     """Return whether the words of a name say that the column is an identifier."""
     if not words:
         return False
@@ -182,30 +171,23 @@ def _says_key(words: list[str]) -> bool:
     return last or bool({words[0], words[-1]} & KEYS) or FUSED.fullmatch(words[-1]) is not None
 
 
-def _numbers(column: RawColumn, numbers: Float) -> Values:
+def _of_numbers(numbers: Float) -> Values:
     """Count numbers; a fraction settles it, and nothing else is counted."""
     if not numbers.size or not np.isfinite(numbers).all():
         return Values(numbers.size)
     if fractions := int(np.count_nonzero(numbers != np.floor(numbers))):
         return Values(numbers.size, fractions=fractions)
-    if column.exact is not None:  # whole numbers that floats do not tell apart
-        hashes = np.array([_hash(str(value)) for value in column.exact.tolist() if value is not None], dtype=np.uint64)
-    else:
-        hashes = _mixed((numbers + 0.0).view(np.uint64))
-    falls = int(np.count_nonzero(np.diff(numbers) < 0))
-    return Values(numbers.size, _least(hashes), falls=falls, low=float(numbers.min()), high=float(numbers.max()))
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
-
-
-def _mixed(bits: Hashes) -> Hashes:
-    """Return hashes of the bits of numbers (splitmix64)."""
-    z = bits + np.uint64(0x9E3779B97F4A7C15)
+    z = (numbers + 0.0).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)  # hashed by splitmix64
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
+    falls = int(np.count_nonzero(np.diff(numbers) < 0))
+    low, high = float(numbers.min()), float(numbers.max())
+    return Values(numbers.size, _least(z ^ (z >> np.uint64(31))), falls=falls, low=low, high=high)
+
+
+def text_hash(text: str) -> int:
+    """Return a random number of 64 bits that is the same for the same text everywhere."""
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
 
 
 def _least(hashes: Hashes) -> Hashes:

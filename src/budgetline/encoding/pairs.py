@@ -1,6 +1,6 @@
-"""Pairs of columns: which of them have most to explain beyond the sum of both, and what they become.
+"""Pairs of columns: find those with the most to explain beyond the sum of both columns, and make their products.
 
-The screen works on coarse bins. Sums over the rows of every cell of two columns are all that it needs of the data.
+The screen works on coarse bins. Of the data it needs only sums over the rows of every cell of two columns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.linalg import solve
 
 from budgetline.arrays import Float, Positions
 from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
-from budgetline.encoding.summaries import LevelSummary, NumberSummary, TableSummary
+from budgetline.encoding.summaries import CategorySummary, NumberSummary, TableSummary
 from budgetline.encoding.table import Pair
 
 BINS = 8
@@ -25,9 +25,9 @@ PARTS, MORE_PARTS, MANY_ROWS = 2, 4, 20_000
 FLAGS = 12
 """Flags of a column that are multiplied."""
 PAIR_WEIGHT = 10.0
-"""The ridge counts products this many times as much as the product of the weights of their factors."""
+"""Factor of the ridge for products, besides the weights of their factors."""
 LEAST_PENALTY, MOST_WEIGHT = 50.0, 1e4
-"""The ridge constant of products, times the number of rows, is at least this, unless that takes a larger weight.
+"""Least ridge constant of products times the number of rows, unless the weight is larger than the second.
 
 An alpha that suits single columns may be too small for the many more products: they would fit noise.
 """
@@ -48,18 +48,10 @@ FLOOR = 1e-6
 class Bins:
     """Coarse bins of a column, and what it becomes in each of them.
 
-    Attributes
-    ----------
-    edges : array, or None
-        Of the bins of numbers, in units of the first design column, which rises with the number; None for levels.
-    flags : int array
-        Design columns whose rows have a bin of their own, after those of the numbers. A last bin is for all others.
-    columns : int array of shape (p,)
-        Design columns that are multiplied with those of others.
-    centres, penalties : arrays of shape (p,)
-        Their means, and their weights in the ridge if flags count as 2 or 0.
-    means : array of shape (bins, p)
-        Their means in every bin, centred, with flags as 2 or 0.
+    ``edges`` divide the numbers, in units of the first design column, which rises with the number; None for categories.
+    The design columns ``flags`` have a bin each, after those of the numbers; a last bin is for all other rows. The p
+    design columns ``columns`` are multiplied with those of others. They have means ``centres`` (p,), weights
+    ``penalties`` (p,) in the ridge if flags count as 2 or 0, and centred ``means`` (bins, p), with flags as 2 or 0.
     """
 
     edges: Float | None
@@ -81,18 +73,18 @@ class Bins:
 def bins_of(summary: TableSummary, encoders: Sequence[Encoder]) -> tuple[Bins, ...]:
     """Return the bins of all columns."""
     found = []
-    for column, encoder in zip(summary.in_rows, encoders, strict=True):
+    for column, encoder in zip(summary.in_rows.values(), encoders, strict=True):
         if isinstance(encoder, LevelEncoder):
-            levels = column.found if isinstance(column.found, LevelSummary) else LevelSummary({}, column.missing)
-            found.append(_level_bins(levels, encoder))
+            known = column if isinstance(column, CategorySummary) else CategorySummary({}, column.missing)
+            found.append(_category_bins(known, encoder))
         else:
-            numbers = column.found.numbers if isinstance(column.found, LevelSummary) else column.found
+            numbers = column if isinstance(column, NumberSummary) else column.numbers
             assert numbers is not None
             found.append(_number_bins(numbers, encoder))
     return tuple(found)
 
 
-def _level_bins(found: LevelSummary, encoder: LevelEncoder) -> Bins:
+def _category_bins(found: CategorySummary, encoder: LevelEncoder) -> Bins:
     kept = [found.weights[level] for level in encoder.levels]
     masses = np.array(kept + [found.total - sum(kept)] * encoder.rare + [found.missing] * encoder.missing)
     columns = np.arange(min(FLAGS, encoder.width))
@@ -106,14 +98,16 @@ def _number_bins(found: NumberSummary, encoder: NumberEncoder) -> Bins:
     body = NumberSummary(found.values[~spiky], found.weights[~spiky])
     curves = encoder.curve(encoder.warp(body.values))
     first = curves[:, 0]
-    few = first.size <= BINS
-    inner = (first[1:] + first[:-1]) / 2 if few else first[np.searchsorted(body.values, _octiles(body))]
+    if first.size <= BINS:
+        inner = (first[1:] + first[:-1]) / 2
+    else:
+        inner = first[np.searchsorted(body.values, body.quantiles(np.arange(1, BINS) / BINS))]
     edges, total = np.unique(inner), found.total + found.missing
-    parts = min(encoder.n_curves, PARTS if total < MANY_ROWS else MORE_PARTS)
+    parts = min(encoder.curve.width, PARTS if total < MANY_ROWS else MORE_PARTS)
     codes, bins = np.searchsorted(edges, first), edges.size + 1
     mass = np.maximum(np.bincount(codes, body.weights, bins), np.finfo(float).tiny)
     in_bins = [np.bincount(codes, body.weights * curve, bins) / mass for curve in curves[:, :parts].T]
-    flags = np.arange(encoder.n_curves, encoder.width)
+    flags = np.arange(encoder.curve.width, encoder.width)
     share = np.append(found.weights[spiky], [found.missing] * encoder.missing) / total
     means = np.zeros((bins + flags.size, parts + flags.size))
     means[:bins, :parts] = np.column_stack(in_bins)
@@ -123,16 +117,12 @@ def _number_bins(found: NumberSummary, encoder: NumberEncoder) -> Bins:
     return Bins(edges, flags, np.append(np.arange(parts), flags), np.append(np.zeros(parts), share), penalties, means)
 
 
-def _octiles(body: NumberSummary) -> Float:
-    return body.quantiles(np.arange(1, BINS) / BINS)
-
-
 @dataclass(frozen=True, eq=False)
 class CellSums:
-    """Sums over rows by cell of two columns, with the bins of all columns side by side: (B, B), and (Q, B, B) twice.
+    """Sums over rows by cell of two columns, with the bins of all columns side by side.
 
-    They are those of the weights, of the residuals of the additive model, and of its curvatures. ``squares`` is the sum
-    of the squared residuals, over all Q scores; ``rows`` the number of rows of positive weight.
+    ``mass`` (B, B) sums the weights, ``residual`` and ``curvature`` (Q, B, B) the residuals and curvatures of the
+    additive model for Q scores, ``squares`` the squared residuals. ``rows`` counts the rows of positive weight.
     """
 
     mass: Float
@@ -177,7 +167,7 @@ class Screen:
     dispersion: float
 
     def best(self, most: int) -> list[Pair]:
-        """Return at most so many pairs, those with the most to explain first."""
+        """Return the pairs with the most to explain, up to a number of pairs, the best first."""
         gains = [(self.gain(i, j), i, j) for i, j in combinations(range(len(self.bins)), 2)]
         width, found = 0, list[Pair]()
         for gain, i, j in sorted(gains, key=lambda each: (-each[0], each[1:])):
@@ -200,31 +190,26 @@ class Screen:
         if min(len(a.means), len(b.means)) < 2:
             return 0.0
         products = np.einsum("ap,bq->abpq", a.means, b.means).reshape(len(a.means), len(b.means), -1)
-        penalty = self.total * self.alpha * self.weight * np.outer(a.penalties, b.penalties).ravel()
+        penalty = self.sums.rows * self.alpha * self.weight * np.outer(a.penalties, b.penalties).ravel()
         rows, columns = self._slices[i], self._slices[j]
         parts = zip(self.sums.residual, self.sums.curvature, strict=True)
         return sum(_gain(r[rows, columns], h[rows, columns], products, penalty, self.dispersion) for r, h in parts)
-
-    @property
-    def total(self) -> int:
-        """Number of rows."""
-        return self.sums.rows
 
     @cached_property
     def weight(self) -> float:
         """How many times as much the ridge counts a product as the product of the weights of its factors."""
         if not self.alpha:
             return PAIR_WEIGHT
-        return float(np.clip(LEAST_PENALTY / (self.alpha * self.total), PAIR_WEIGHT, MOST_WEIGHT))
+        return float(np.clip(LEAST_PENALTY / (self.alpha * self.sums.rows), PAIR_WEIGHT, MOST_WEIGHT))
 
     def pair(self, i: int, j: int) -> Pair:
         """Return the products of two columns that vary, with their weights."""
         a, b = self.bins[i], self.bins[j]
-        share = self.sums.mass[self._slices[i], self._slices[j]] / self.total
+        share = self.sums.mass[self._slices[i], self._slices[j]] / self.sums.rows
         products = np.einsum("ap,bq->abpq", a.means, b.means)
         mean = np.einsum("ab,abpq->pq", share, products)
         variance, fourth = (np.einsum("ab,abpq->pq", share, (products - mean) ** power) for power in (2, 4))
-        p, q = np.nonzero((variance > LEAST_SPREAD**2) & (self.total * variance**2 >= LEAST_ROWS * fourth))
+        p, q = np.nonzero((variance > LEAST_SPREAD**2) & (self.sums.rows * variance**2 >= LEAST_ROWS * fourth))
         weights = self.weight * a.penalties[p] * b.penalties[q] / variance[p, q]
         terms, centres = np.stack([a.columns[p], b.columns[q]]), np.stack([a.centres[p], b.centres[q]])
         return Pair((i, j), terms, centres, weights)

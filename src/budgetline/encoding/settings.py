@@ -1,74 +1,69 @@
-"""Encoding: what raw columns shall become."""
+"""Encoding: settings of what raw columns become."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
-import numpy as np
-
-from budgetline.arrays import Float
 from budgetline.inputs import check_integer, check_number
 from budgetline.messages import did_you_mean, shown, some
 
-KINDS = ("linear", "spline", "levels")
+KINDS = ("linear", "spline", "categories")
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """What the columns of a raw table become: numbers, curves or levels, each inside the group of its column.
+    """What the columns of a raw table become: numbers, curves or categories, each inside the group of its column.
 
     Parameters
     ----------
-    numbers : {"linear", "spline", "levels"}
+    numbers : {"linear", "spline", "categories"}
         "linear": one column, asinh((x − median)/3s) with s half the distance of the quartiles: the number itself in the
         middle, its logarithm in the tails. "spline": natural cubic splines of asinh((x − median)/s), which the ridge
         penalises the more they bend, and which keep their end values outside the data; numbers that make up a tenth of
-        a column, such as zeros, get a flag. "levels": every different number is a level.
-    knots : int, sequence of numbers, or None
-        How many knots a spline has, at quantiles; or the knots. None: 5 to 12, by the number of rows.
-    min_rows : int
-        Levels with fewer rows than this are merged into one. Unknown levels are treated like them. Weights count,
-        relative to their mean.
-    max_levels : int
-        Levels that are kept at most, the most frequent ones; the others are merged.
+        a column, such as zeros, get a flag. "categories": every different number is a category.
+    knots : int or None
+        The number of knots of a spline, at quantiles. None: 5 to 12, by the number of rows.
+    min_frequency : int
+        Categories with fewer rows are merged into one, and unknown ones with them. Weights count, relative to their
+        mean.
+    max_categories : int
+        Largest number of categories: the most frequent ones stay, the others are merged.
     interactions : int
-        How many pairs of columns are added at most, as free groups that require the groups of both columns: those with
-        the most to explain beyond the sum of both, with at most 2,000 design columns in all.
+        Largest number of pairs of columns to add, as free groups that require the groups of both columns: the pairs
+        with the most to explain beyond the sum of both, with 2,000 design columns or fewer in all.
     columns : mapping column -> kind or settings
-        Exceptions, by name (or position): ``{"zip": "levels", "age": {"numbers": "spline", "knots": [20, 40, 60]}}``.
+        By name (or position): ``{"zip": "categories", "age": {"numbers": "spline", "knots": 4}}``.
 
-    Text, declared categories (also of numbers) and flags are levels, decimals are numbers. Text is numbers or dates if
-    nearly all values are written in one form, such as "8.90%", "$4.99", "36 months" or "7-Jan-18"; "levels" keeps it
-    text. A missing or blank value is a level; of a number, it is the mean and a flag. Dates and times are numbers of
-    days. ``alpha`` is chosen from the data unless it is given.
+    Text, declared categories (also of numbers) and flags are categories, decimals are numbers. Text is numbers or dates
+    if nearly all values have one form, such as "8.90%", "$4.99", "36 months" or "7-Jan-18"; "categories" keeps it text.
+    A missing or blank value is a category; of a number, it is the mean and a flag. Dates and times are numbers of days.
+    ``alpha`` is chosen from the data unless it is given.
 
     Examples
     --------
     >>> import pandas as pd
     >>> from budgetline import AnytimeRegressor, Encoding
     >>> table = pd.DataFrame({"age": [20, 35, None, 60], "town": ["Ulm", "Bonn", "Ulm", None]})
-    >>> model = AnytimeRegressor(encoding=Encoding("linear", min_rows=1)).fit(table, [1.0, 2.0, 3.0, 4.0])
+    >>> model = AnytimeRegressor(encoding=Encoding("linear", min_frequency=1)).fit(table, [1.0, 2.0, 3.0, 4.0])
     >>> model.feature_names_out_.tolist()
     ['age', 'age=(missing)', 'town=Ulm', 'town=Bonn', 'town=(missing)']
     """
 
     numbers: str = "spline"
-    knots: int | Sequence[float] | None = None
-    min_rows: float = 5
-    max_levels: int = 255
+    knots: int | None = None
+    min_frequency: float = 5
+    max_categories: int = 255
     interactions: int = 0
     columns: Mapping[str | int, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.numbers not in KINDS:
             raise ValueError(f"numbers must be one of {some(KINDS)}, got {shown(self.numbers)}")
-        if isinstance(self.knots, int):
+        if self.knots is not None:
             check_integer("knots", self.knots, ge=3)
-        elif self.knots is not None:
-            given_knots(self.knots)
-        check_number("min_rows", self.min_rows, "number", ge=0)
-        check_integer("max_levels", self.max_levels, ge=1)
+        check_number("min_frequency", self.min_frequency, "number", ge=0)
+        check_integer("max_categories", self.max_categories, ge=1)
         check_integer("interactions", self.interactions, ge=0)
         if not isinstance(self.columns, Mapping):
             raise TypeError(f"columns must be a mapping of columns to kinds, got {shown(self.columns)}")
@@ -82,9 +77,9 @@ class Encoding:
 
     @property
     def as_levels(self) -> list[str]:
-        """Names of the columns whose numbers are levels by settings of their own."""
+        """Names of the columns whose own settings make numbers categories."""
         own = ((name, self._of(name, given).numbers) for name, given in self.columns.items())
-        return [name for name, numbers in own if numbers == "levels" and isinstance(name, str)]
+        return [name for name, numbers in own if numbers == "categories" and isinstance(name, str)]
 
     def check_columns(self, names: tuple[str, ...] | None, n_features: int) -> None:
         """Raise an error for settings of a column that is not there."""
@@ -99,29 +94,16 @@ class Encoding:
         changes = {"numbers": given} if isinstance(given, str) else given
         allowed = [f.name for f in fields(self) if f.name not in ("columns", "interactions")]
         if not isinstance(changes, Mapping) or not set(changes) <= set(allowed):
-            raise ValueError(
-                f"the encoding of column {shown(name)} must be one of {some(KINDS)}, or a mapping with entries among "
-                f"{some(allowed)}, got {shown(given)}"
-            )
+            own = f"one of {some(KINDS)}, or a mapping with entries among {some(allowed)}"
+            raise ValueError(f"the encoding of column {shown(name)} must be {own}, got {shown(given)}")
         try:
             return replace(self, **{**changes, "columns": {}})
         except (TypeError, ValueError) as error:
             raise type(error)(f"column {shown(name)}: {error}") from error
 
 
-def given_knots(knots: object) -> Float:
-    """Return knots that a user gives, ascending."""
-    try:
-        found = np.unique(np.asarray(knots, dtype=np.float64))
-    except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.ndim != 1 or found.size < 3 or not np.isfinite(found).all():
-        raise ValueError(f"knots must be a number of knots, or three or more different numbers, got {shown(knots)}")
-    return found
-
-
 def as_encoding(given: object) -> Encoding | None:
-    """Return the encoding that an estimator's parameter stands for."""
+    """Return the parameter ``encoding`` of an estimator as settings."""
     if given is None or isinstance(given, Encoding):
         return given
     if given in ("linear", "spline"):

@@ -1,26 +1,29 @@
-"""What one pass over a raw column adds up: counts of levels, and a sketch of the distribution of numbers.
+"""What one pass over a raw column adds up: counts of categories, and a sketch of the distribution of numbers.
 
-Both are sums over rows, weighted, in bounded memory. They are exact up to ``MOST_VALUES`` different entries.
+Both are sums over rows, weighted, in bounded memory. They are exact up to ``MOST_VALUES`` different numbers and
+``MOST_CATEGORIES`` categories.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.encoding.identifiers import Values
-from budgetline.encoding.raw import LARGEST, RawColumn
-from budgetline.encoding.written import Form, Undecided, Written, find_written
+from budgetline.encoding.identifiers import Values, text_hash
+from budgetline.encoding.raw import RawColumn, RawTable
+from budgetline.encoding.settings import Encoding
+from budgetline.encoding.written import LARGEST, Undecided, Written, find_written
+from budgetline.groups import Layout
 from budgetline.messages import shown
 
 MOST_VALUES = 1 << 14
 """Different numbers that a sketch keeps."""
-MOST_LEVELS = 1 << 17
-"""Different levels that are counted."""
+MOST_CATEGORIES = 1 << 17
+"""Different categories that are counted."""
 ROUNDING = 1e-6
 """Parts of a step of a sketch that count as rounding."""
 BITS = 36
@@ -47,17 +50,14 @@ class NumberSummary:
     error: float = 0.0
 
     @classmethod
-    def of(cls, numbers: Float, weight: Float | None) -> NumberSummary:
+    def of(cls, numbers: Float, weight: Float | None, error: float = 0.0) -> NumberSummary:
         """Summarise entries (n,), NaN where they are missing."""
         weight = np.ones(numbers.size) if weight is None else weight
         gaps = np.isnan(numbers)
         there = ~gaps & (weight > 0)
-        return cls._sorted(numbers[there], weight[there], float(weight[gaps].sum()), 0.0)
-
-    @classmethod
-    def _sorted(cls, numbers: Float, weight: Float, missing: float, error: float) -> NumberSummary:
-        values, which = np.unique(numbers, return_inverse=True)
-        found = cls(values, np.bincount(which, weight, values.size).astype(np.float64), missing, error)
+        values, which = np.unique(numbers[there], return_inverse=True)
+        weights = np.bincount(which, weight[there], values.size).astype(np.float64)
+        found = cls(values, weights, float(weight[gaps].sum()), error)
         return found if values.size <= MOST_VALUES else found._thinned()
 
     @property
@@ -67,7 +67,7 @@ class NumberSummary:
 
     def __add__(self, other: NumberSummary) -> NumberSummary:
         values, weights = np.concatenate([self.values, other.values]), np.concatenate([self.weights, other.weights])
-        return self._sorted(values, weights, self.missing + other.missing, self.error + other.error)
+        return replace(self.of(values, weights, self.error + other.error), missing=self.missing + other.missing)
 
     def _thinned(self) -> NumberSummary:
         """Move the weight of neighbours onto one of them; heavy values, the least and the largest stay."""
@@ -85,7 +85,7 @@ class NumberSummary:
         weights, missing = rounded(factor * self.weights), float(rounded(factor * self.missing))
         return NumberSummary(self.values, weights, missing, factor * self.error)
 
-    def quantiles(self, shares: Float) -> Float:
+    def quantiles(self, shares: Float | Iterable[float]) -> Float:
         """Return the least values up to which the entries have at least these shares of the weight."""
         ends = np.cumsum(self.weights)
         where = np.searchsorted(ends, np.asarray(shares) * ends[-1] * (1 - 1e-10))
@@ -93,11 +93,10 @@ class NumberSummary:
 
 
 @dataclass(frozen=True)
-class LevelSummary:
-    """Weight of every level, and of missing entries; ``lost`` is the weight of levels that are no longer counted.
+class CategorySummary:
+    """Weight of every category, and of missing entries; ``lost`` is the weight of those that are no longer counted.
 
-    Levels are ``text``, or the names of numbers, of flags, or of categories of any type that are declared as such. Some
-    of the missing entries may be ``blank`` texts. Lost levels that are written in a ``form`` are in a ``sketch``.
+    ``text``, ``declared`` and ``blank`` as in `RawColumn`.
     """
 
     weights: dict[str, float]
@@ -106,64 +105,51 @@ class LevelSummary:
     text: bool = True
     declared: bool = False
     blank: bool = False
-    form: Form | None = None
-    sketch: NumberSummary | None = None
 
     @classmethod
-    def of(cls, column: RawColumn, weight: Float | None) -> LevelSummary:
-        """Count the levels of a column."""
-        codes, levels = column.as_levels()
+    def of(cls, column: RawColumn, weight: Float | None) -> CategorySummary:
+        """Count the categories of a column."""
+        codes, levels = column.as_levels
         weight = np.ones(codes.size) if weight is None else weight
         missing, *mass = np.bincount(codes + 1, weight, len(levels) + 1).tolist()
         known = {k: w for k, w in zip(levels, mass, strict=True) if w > 0}
-        return cls(known, missing, text=column.text, declared=column.declared, blank=column.blank)._bounded()
+        return cls(known, missing, 0.0, column.text, column.declared, column.blank)._bounded()
 
     @property
     def total(self) -> float:
         """Weight of the entries that are not missing."""
         return sum(self.weights.values()) + self.lost
 
-    def __add__(self, other: LevelSummary) -> LevelSummary:
+    def __add__(self, other: CategorySummary) -> CategorySummary:
         both = dict(self.weights)
         for level, weight in other.weights.items():
             both[level] = both.get(level, 0.0) + weight
         missing, lost = self.missing + other.missing, self.lost + other.lost
         text, declared, blank = self.text or other.text, self.declared or other.declared, self.blank or other.blank
-        sketches = [each for each in (self, other) if each.sketch is not None]
-        if not sketches or len({each.form for each in sketches}) > 1:
-            return LevelSummary(both, missing, lost, text, declared, blank)._bounded()
-        sketch = self.sketch + other.sketch if self.sketch and other.sketch else sketches[0].sketch
-        return LevelSummary(both, missing, lost, text, declared, blank, sketches[0].form, sketch)._bounded()
+        return CategorySummary(both, missing, lost, text, declared, blank)._bounded()
 
-    def scaled(self, factor: float) -> LevelSummary:
+    def scaled(self, factor: float) -> CategorySummary:
         """Multiply all weights, and round them."""
         given = np.array([*self.weights.values(), self.missing, self.lost])
         *weights, missing, lost = rounded(factor * given).tolist()
-        sketch = None if self.sketch is None else self.sketch.scaled(factor)
-        known = dict(zip(self.weights, weights, strict=True))
-        return replace(self, weights=known, missing=missing, lost=lost, sketch=sketch)
+        return replace(self, weights=dict(zip(self.weights, weights, strict=True)), missing=missing, lost=lost)
 
     def ranked(self) -> list[tuple[str, float]]:
-        """Return levels and weights, the heaviest first."""
+        """Return categories and weights, the heaviest first."""
         return sorted(self.weights.items(), key=lambda item: (-item[1], item[0]))
 
-    def _bounded(self) -> LevelSummary:
-        if len(self.weights) <= MOST_LEVELS:
-            return self
-        ranked = self.ranked()
-        kept, dropped = dict(ranked[: MOST_LEVELS // 2]), dict(ranked[MOST_LEVELS // 2 :])
-        lost = self.lost + sum(dropped.values())
-        form = self.form or (self.written.form if isinstance(self.written, Written) else None)
-        if form is None:
-            return replace(self, weights=kept, lost=lost)
-        numbers = _numbers(dropped, form.number_in)
-        return replace(
-            self, weights=kept, lost=lost, form=form, sketch=numbers if self.sketch is None else self.sketch + numbers
-        )
+    def _bounded(self) -> CategorySummary:
+        return self if len(self.weights) <= MOST_CATEGORIES else self._halved()
+
+    def _halved(self) -> CategorySummary:
+        """Keep the heaviest categories; among equally heavy ones, a random sample: numbers in text may all differ."""
+        ranked = sorted(self.weights, key=lambda level: (-self.weights[level], text_hash(level)))
+        kept = {level: self.weights[level] for level in ranked[: MOST_CATEGORIES // 2]}
+        return replace(self, weights=kept, lost=self.total - sum(kept.values()))
 
     @cached_property
     def written(self) -> Written | Undecided | None:
-        """How the levels are written, if they are text that stands for numbers; None for plain numbers alone."""
+        """How numbers in text are written; None for other text, and for plain numbers alone."""
         if not self.text or self.declared:
             return None
         found = find_written(self.weights | ({"": self.missing} if self.blank else {}))
@@ -171,79 +157,69 @@ class LevelSummary:
 
     @cached_property
     def numbers(self) -> NumberSummary | None:
-        """The summary of the numbers that are written, if there are; other levels are missing."""
+        """The summary of the numbers that are written, if there are; other text is missing."""
         if not isinstance(self.written, Written):
             return None
-        found = _numbers(self.weights, self.written.numbers.get)
-        if self.sketch is not None and self.form == self.written.form:
-            found += self.sketch
-        counted = found.total + found.missing
-        found = found.scaled(self.total / counted)
-        return replace(found, missing=found.missing + self.missing, error=found.error + self.total - counted)
+        kept = self._halved() if self.lost else self  # without those that came after the last sample
+        values = np.array([self.written.numbers.get(level, np.nan) for level in kept.weights])
+        found = NumberSummary.of(values, np.array([*kept.weights.values()])).scaled(
+            self.total / (self.total - kept.lost)
+        )
+        return replace(found, missing=found.missing + self.missing, error=found.error + kept.lost)
 
 
-def _numbers(weights: Mapping[str, float], number: Callable[[str], float | None]) -> NumberSummary:
-    """Summarise the numbers of levels; those without one are missing."""
-    values = [np.nan if (value := number(level)) is None else value for level in weights]
-    return NumberSummary.of(np.array(values, dtype=np.float64), np.array([*weights.values()]))
+Summary = NumberSummary | CategorySummary
 
 
-@dataclass(frozen=True)
-class ColumnSummary:
-    """The summary of a column, as numbers or as levels; None for a column that is missing so far."""
+def summary_of_column(column: RawColumn, weight: Float | None, as_categories: bool) -> Summary:
+    """Summarise a column as what it is, or numbers as categories; one without values has numbers without a value."""
+    if not (column.numbers is None or as_categories) or column.missing.all():
+        numbers = np.full(column.missing.size, np.nan) if column.numbers is None else column.as_numbers(LARGEST)
+        return NumberSummary.of(numbers, weight)
+    return CategorySummary.of(column, weight)
 
-    name: str
-    found: NumberSummary | LevelSummary | None
-    missing: float
 
-    @classmethod
-    def of(cls, column: RawColumn, weight: Float | None, as_levels: bool) -> ColumnSummary:
-        """Summarise a column as what it is, or numbers as levels."""
-        gaps = column.missing
-        if gaps.all():
-            return cls(column.name, None, float(gaps.size if weight is None else weight.sum()))
-        if column.numbers is None or as_levels:
-            counted = LevelSummary.of(column, weight)
-            return cls(column.name, counted, counted.missing)
-        sketched = NumberSummary.of(column.as_numbers(LARGEST), weight)
-        return cls(column.name, sketched, sketched.missing)
-
-    def scaled(self, factor: float) -> ColumnSummary:
-        """Multiply all weights, and round them."""
-        found = None if self.found is None else self.found.scaled(factor)
-        return ColumnSummary(self.name, found, factor * self.missing)
-
-    def __add__(self, other: ColumnSummary) -> ColumnSummary:
-        missing = self.missing + other.missing
-        if self.found is None or other.found is None:
-            found = self.found or other.found  # whose own missing entries are not all
-            return ColumnSummary(self.name, None if found is None else replace(found, missing=missing), missing)
-        if isinstance(self.found, NumberSummary) and isinstance(other.found, NumberSummary):
-            return ColumnSummary(self.name, self.found + other.found, missing)
-        if isinstance(self.found, LevelSummary) and isinstance(other.found, LevelSummary):
-            return ColumnSummary(self.name, self.found + other.found, missing)
-        raise ValueError(f"column {shown(self.name)} holds numbers in some rows and text in others")
+def _sum(name: str, a: Summary, b: Summary) -> Summary:
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, NumberSummary) and not one.values.size:
+            return replace(other, missing=one.missing + other.missing)
+    if isinstance(a, NumberSummary) and isinstance(b, NumberSummary):
+        return a + b
+    if isinstance(a, CategorySummary) and isinstance(b, CategorySummary):
+        return a + b
+    raise ValueError(f"column {shown(name)} holds numbers in some rows and text in others")
 
 
 @dataclass(frozen=True)
 class TableSummary:
-    """The summaries of some columns of a table: ``rows`` rows of positive weight, and the sum of their weights.
+    """The summaries of some columns by name: ``rows`` rows of positive weight, and the sum of their weights.
 
     ``values`` say which columns are identifiers: those of the columns whose encoding is not set on its own, by name.
     """
 
-    columns: tuple[ColumnSummary, ...]
+    columns: dict[str, Summary]
     rows: int
     weight: float
     values: dict[str, Values] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, table: RawTable, source: Layout, settings: Encoding, weight: Float | None) -> TableSummary:
+        """Summarise the columns that are read."""
+        columns, values = dict[str, Summary](), dict[str, Values]()
+        for d, name in zip(source.read.tolist(), source.labels(source.read), strict=True):
+            own, column = settings.of(d, None if source.names is None else name), table.columns[d]
+            columns[name] = summary_of_column(column, weight, own.numbers == "categories")
+            if source.names is not None and name not in settings.columns:
+                values[name] = Values.of(column)
+        weight = np.ones(table.n_rows) if weight is None else weight
+        return cls(columns, int(np.count_nonzero(weight)), float(weight.sum()), values)
+
     def __add__(self, other: TableSummary) -> TableSummary:
-        columns = tuple(a + b for a, b in zip(self.columns, other.columns, strict=True))
+        columns = {name: _sum(name, own, other.columns[name]) for name, own in self.columns.items()}
         values = {name: own + other.values[name] for name, own in self.values.items()}
         return TableSummary(columns, self.rows + other.rows, self.weight + other.weight, values)
 
-    @property
-    def in_rows(self) -> tuple[ColumnSummary, ...]:
+    @cached_property
+    def in_rows(self) -> dict[str, Summary]:
         """The columns with weights whose mean is 1, rounded: an encoding counts rows, in any unit of the weights."""
-        factor = self.rows / self.weight
-        return tuple(column.scaled(factor) for column in self.columns)
+        return {name: column.scaled(self.rows / self.weight) for name, column in self.columns.items()}

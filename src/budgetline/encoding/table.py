@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
-from budgetline.arrays import Float, Mask, Positions
+from budgetline.arrays import DType, Float, Mask, Positions
 from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder, unused
-from budgetline.encoding.raw import RawTable, known_table
+from budgetline.encoding.raw import RawColumn, RawTable, known_table
 from budgetline.encoding.unknown import Watch
 from budgetline.groups import Layout
+
+SMALL = 1 << 26
+"""Design matrices of at most this many bytes are made at once: reading them again is faster than encoding again."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Products of design columns of two columns: (x − centre)(z − centre') for every term.
+    """Products of design columns of two columns: (x − centre)(z − centre') for each of T terms.
 
-    Attributes
-    ----------
-    columns : (int, int)
-        Which of the columns that are read.
-    terms : int array of shape (2, T)
-        The factors, by their position among the design columns of each column.
-    centres : array of shape (2, T)
-    weights : array of shape (T,)
-        In the ridge, of the standardised products.
+    ``columns`` are the two among the columns that are read, and ``terms`` (2, T) the factors, by their position among
+    the design columns of each, with ``centres`` (2, T). The ridge gives the standardised products ``weights`` (T,).
     """
 
     columns: tuple[int, int]
@@ -54,14 +51,8 @@ class TableEncoding:
     Design columns are those of the first column that is read, then those of the second, and so on, then the products of
     the pairs. A pair is a group of its own: it costs nothing and requires the groups of both columns.
 
-    Attributes
-    ----------
-    source : Layout
-        The groups, and which columns of the user's table they are.
-    encoders : tuple of Encoder
-        One for each of the columns ``source.read``.
-    pairs : tuple of Pair
-        The last groups of ``source``, which have no columns there.
+    ``source`` has the groups and their columns in the user's table, ``encoders`` belong to the columns ``source.read``,
+    and ``pairs`` are the last groups of ``source``, without columns there.
     """
 
     source: Layout
@@ -81,9 +72,9 @@ class TableEncoding:
 
     @property
     def all_rare(self) -> list[str]:
-        """Columns of text in which no level is frequent enough to have a flag."""
-        levels = [(name, e) for name, e in zip(self.names, self.encoders, strict=True) if isinstance(e, LevelEncoder)]
-        return [name for name, encoder in levels if encoder.rare and not encoder.levels]
+        """Columns of text in which no category is frequent enough to have a flag."""
+        columns = zip(self.names, self.encoders, strict=True)
+        return [name for name, e in columns if isinstance(e, LevelEncoder) and e.rare and not e.levels]
 
     @cached_property
     def ends(self) -> Positions:
@@ -94,17 +85,17 @@ class TableEncoding:
     def layout(self) -> Layout:
         """The groups, and which design columns they are."""
         blocks = [np.arange(a, b) for a, b in pairwise(self.ends)]
-        n_pairs, D = len(self.pairs), len(self.encoders)
-        groups = self.source.position[: len(self.source.position) - n_pairs]
+        groups = self.source.position[: len(self.source.position) - len(self.pairs)]
         columns = [np.concatenate([blocks[k] for k in position]) for position in groups]
         labels = [encoder.labels(name) for encoder, name in zip(self.encoders, self.names, strict=True)]
         for pair in self.pairs:
-            (a, b), terms = (labels[k] for k in pair.columns), pair.terms.T.tolist()
-            labels.append([f"{a[p]} × {b[q]}" for p, q in terms])
+            a, b = (labels[k] for k in pair.columns)
+            labels.append([f"{a[p]} × {b[q]}" for p, q in pair.terms.T.tolist()])
         names = dict[str, None]()
-        for label in (label for each in labels for label in each):  # a level of one column may look like another column
+        for label in (label for each in labels for label in each):  # a category may look like another column
             names[unused(label, names)] = None
-        return Layout((*columns, *blocks[D:]), int(self.ends[-1]), self.source.groups, tuple(names))
+        columns += blocks[len(self.encoders) :]
+        return Layout(tuple(columns), int(self.ends[-1]), self.source.groups, tuple(names))
 
     @cached_property
     def weights(self) -> Float:
@@ -117,28 +108,62 @@ class TableEncoding:
         owner = {int(k): g for g, position in enumerate(source.position) for k in position}
         names, required = source.groups.names, dict[str, list[str]]()
         for pair in pairs:
-            a, b = (self.names[k] for k in pair.columns)
-            required[unused(f"{a} × {b}", {*names, *required})] = sorted({names[owner[k]] for k in pair.columns})
-        groups = source.groups.with_free(required)
+            name = " × ".join(self.names[k] for k in pair.columns)
+            required[unused(name, {*names, *required})] = sorted({names[owner[k]] for k in pair.columns})
         columns = (*source.columns, *(np.empty(0, dtype=np.intp) for _ in pairs))
-        wider = Layout(columns, source.n_features, groups, source.names)
+        wider = Layout(columns, source.n_features, source.groups.with_free(required), source.names)
         return replace(self, source=wider, pairs=tuple(pairs))
 
     def table(self, X: object, columns: Positions, watch: Watch | None = None) -> Float:
         """Return design columns (n, len(columns)) of data like those of the fit; other columns need not be there."""
-        needed = self.read_for(columns).tolist()
-        return self.encode(known_table(X, self.source.names, self.source.n_features, needed), columns, watch)
+        return self.encode(known_table(X, self.source, self.read_for(columns)), columns, watch)
 
-    def watch(self, mean: Float) -> Watch:
-        """Return what counts unknown categories, given the means of the design columns over the training data."""
-        usual = {}
-        for name, encoder, end in zip(self.names, self.encoders, self.ends[1:].tolist(), strict=False):
-            if isinstance(encoder, LevelEncoder) and encoder.rare:
-                missing = float(mean[end - 1]) if encoder.missing else 0.0
-                usual[name] = min(1.0, float(mean[end - 1 - encoder.missing]) / max(1.0 - missing, 1e-300))
-            elif isinstance(encoder, NumberEncoder) and encoder.form and encoder.missing:
-                usual[name] = float(mean[end - 1])  # of text in another form, and of no text
-        return Watch(usual)
+    def encode(self, table: RawTable, columns: Positions | None = None, watch: Watch | None = None) -> Float:
+        """Return design columns (n, len(columns)), ascending, None: all; only what they need is read.
+
+        A watch counts unknown categories.
+        """
+        columns = np.arange(self.ends[-1]) if columns is None else columns
+        found, parts, D = np.empty((table.n_rows, columns.size), order="F"), self._parts(columns), len(self.encoders)
+        paired = {k for pair in self.pairs for k in pair.columns}
+        blocks: dict[int, Float] = {}  # the design columns of columns in pairs
+        for k in self.needed(columns):
+            column = table.columns[int(self.source.read[k])]
+            block = self.encoders[k].encode(column)
+            if watch is not None:
+                watch.note(self.names[k], self.encoders[k], column)
+            if k in paired:
+                blocks[k] = block
+            if k in parts:
+                own, places = parts[k]
+                found[:, places] = block[:, own]
+        for k in parts.keys() - range(D):
+            own, places = parts[k]
+            found[:, places] = self.pairs[k - D].encode(*(blocks[j] for j in self.pairs[k - D].columns))[:, own]
+        return found
+
+    def with_products(self, Z: Float) -> Float:
+        """Append the products of the pairs to the other design columns (n, D), all of them."""
+        blocks = [Z[:, a:b] for a, b in pairwise(self.ends[: len(self.encoders) + 1])]
+        return np.hstack([Z, *(pair.encode(*(blocks[k] for k in pair.columns)) for pair in self.pairs)])
+
+    def _parts(self, columns: Positions) -> dict[int, tuple[Positions, slice]]:
+        """Return the own columns, and their places, of the encoders and pairs that make some design columns."""
+        found = {}
+        for k in np.unique(np.searchsorted(self.ends, columns, side="right") - 1).tolist():
+            start, stop = np.searchsorted(columns, self.ends[[k, k + 1]]).tolist()
+            found[k] = columns[start:stop] - self.ends[k], slice(start, stop)
+        return found
+
+    def needed(self, columns: Positions) -> list[int]:
+        """Return which of the columns that are read some design columns come from."""
+        D = len(self.encoders)
+        parts = ((k,) if k < D else self.pairs[k - D].columns for k in self._parts(columns))
+        return sorted({k for part in parts for k in part})
+
+    def read_for(self, columns: Positions | None) -> Positions:
+        """Return the columns of the user's table that design columns come from, None: all that are read."""
+        return self.source.read if columns is None else self.source.read[self.needed(columns)]
 
     def groups_there(self, X: object, groups: Positions) -> Mask:
         """Return which groups each row of data has, shape (n, len(groups)): not all of their columns are missing.
@@ -146,89 +171,77 @@ class TableEncoding:
         A row has a pair if it has the groups of both columns.
         """
         source, groups_of = self.source, self.source.groups
-        place = {name: g for g, name in enumerate(groups_of.names)}
-        raw = {int(g): source.columns[g].tolist() for g in groups}
-        needed = sorted({d for columns in raw.values() for d in columns})
-        table = known_table(X, source.names, source.n_features, needed)
-        names = source.labels(np.array(needed, dtype=np.intp))
-        gaps = {d: table.column(d, name).missing for d, name in zip(needed, names, strict=True)}
-        there = np.ones((table.n_rows, len(raw)), dtype=bool)
-        for k, (g, columns) in enumerate(raw.items()):
-            # what the groups of a pair require in turn is not needed for its products
-            needed_too = [raw[place[name]] for name in groups_of.requires.get(groups_of.names[g], ())]
-            for part in [columns] if columns else filter(None, needed_too):
-                there[:, k] &= ~np.all([gaps[d] for d in part], axis=0)
+        place, needed = {name: g for g, name in enumerate(groups_of.names)}, source.columns_of(groups)
+        table = known_table(X, source, needed)
+        missing = {d: column.missing for d, column in table.columns.items()}
+        there = np.ones((table.n_rows, groups.size), dtype=bool)
+        for k, g in enumerate(groups.tolist()):
+            parents = [place[name] for name in groups_of.requires.get(groups_of.names[g], ())]
+            for own in (source.columns[h].tolist() for h in ([g] if source.columns[g].size else parents)):
+                there[:, k] &= not own or ~np.all([missing[d] for d in own], axis=0)
         return there
 
-    def encode(self, table: RawTable, columns: Positions | None = None, watch: Watch | None = None) -> Float:
-        """Return design columns (n, len(columns)), ascending, None: all; only what they need is read.
-
-        A watch counts unknown categories.
-        """
-        if columns is None:
-            columns = np.arange(self.ends[-1])
-        found = np.empty((table.n_rows, columns.size), order="F")
-        paired = {k for pair in self.pairs for k in pair.columns}
-        blocks: dict[int, Float] = {}  # of columns that may be needed again
-
-        def block(k: int) -> Float:
-            if k in blocks:
-                return blocks[k]
-            column = table.column(int(self.source.read[k]), self.names[k])
-            whole = self.encoders[k].encode(column)
-            if watch is not None:
-                watch.note(self.names[k], self.encoders[k], column)
-            if k in paired:
-                blocks[k] = whole
-            return whole
-
-        for k, own, places in self._parts(columns):
-            pair = None if k < len(self.encoders) else self.pairs[k - len(self.encoders)]
-            whole = block(k) if pair is None else pair.encode(*map(block, pair.columns))
-            found[:, places] = whole[:, own]
-        return found
+    def watch(self, mean: Float) -> Watch:
+        """Return what counts unknown categories, given the means of the design columns over the training data."""
+        usual = {}
+        for name, encoder, end in zip(self.names, self.encoders, self.ends[1:].tolist(), strict=False):
+            if not isinstance(encoder, NumberEncoder | LevelEncoder):
+                continue  # an encoder of a user
+            missing = float(mean[end - 1]) if encoder.missing else 0.0
+            if isinstance(encoder, NumberEncoder):
+                usual[name] = missing if encoder.form else 0.0  # of text in another form, and of no text
+            elif encoder.rare:
+                usual[name] = min(1.0, float(mean[end - 1 - encoder.missing]) / max(1.0 - missing, 1e-300))
+        return Watch(usual)
 
     def note(self, table: RawTable, watch: Watch) -> None:
         """Let a watch count the unknown categories of all columns."""
         for d, name, encoder in zip(self.source.read.tolist(), self.names, self.encoders, strict=True):
-            watch.note(name, encoder, table.column(d, name))
-
-    def with_products(self, Z: Float) -> Float:
-        """Append the products of the pairs to the other design columns (n, D), all of them."""
-        blocks = [Z[:, a:b] for a, b in pairwise(self.ends[: len(self.encoders) + 1])]
-        return np.hstack([Z, *(pair.encode(*(blocks[k] for k in pair.columns)) for pair in self.pairs)])
-
-    def _parts(self, columns: Positions) -> Iterator[tuple[int, Positions, slice]]:
-        """Yield encoders and pairs that design columns come from: their number, own columns, and where these go."""
-        for k in np.unique(np.searchsorted(self.ends, columns, side="right") - 1).tolist():
-            start, stop = np.searchsorted(columns, self.ends[[k, k + 1]])
-            yield k, columns[start:stop] - self.ends[k], slice(int(start), int(stop))
-
-    def needed(self, columns: Positions) -> list[int]:
-        """Return which of the columns that are read some design columns come from."""
-        D = len(self.encoders)
-        found: set[int] = set()
-        for k, _, _ in self._parts(columns):
-            found.update([k] if k < D else self.pairs[k - D].columns)
-        return sorted(found)
-
-    def read_for(self, columns: Positions | None) -> Positions:
-        """Return the columns of the user's table that design columns come from, None: all that are read."""
-        return self.source.read if columns is None else self.source.read[self.needed(columns)]
+            watch.note(name, encoder, table.columns[d])
 
     @cached_property
     def digest(self) -> str:
         """A text that identifies the encoding."""
         found = sha256(repr((self.source.n_features, self.names)).encode())
-        for encoder in self.encoders:
-            if isinstance(encoder, NumberEncoder):
-                curve = encoder.curve
-                found.update(b"".join(part.tobytes() for part in (curve.knots, curve.pieces, encoder.weights)))
-                found.update(repr((encoder.warp, encoder.spikes, encoder.missing, encoder.form)).encode())
-            else:
-                names = (encoder.levels, encoder.reference, encoder.text)
-                found.update(repr((*names, encoder.rare, encoder.missing)).encode() + encoder.weights.tobytes())
-        for pair in self.pairs:
-            found.update(b"".join(part.tobytes() for part in (pair.terms, pair.centres, pair.weights)))
-            found.update(repr(pair.columns).encode())
+        curves = (encoder.curve for encoder in self.encoders if isinstance(encoder, NumberEncoder))
+        for part in (*self.encoders, *curves, *self.pairs):
+            for value in (getattr(part, each.name) for each in fields(part) if each.name != "curve"):
+                found.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
         return found.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class DesignTable:
+    """The design columns (n, D) of a raw table, which is indexed like an array: ``[rows]`` or ``[:, columns]``.
+
+    Columns must ascend. Rows are encoded again each time, which gives the same numbers, so that the whole design matrix
+    is never in memory.
+    """
+
+    table: RawTable
+    encoding: TableEncoding
+    dtype: ClassVar[DType] = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (n, D)."""
+        return self.table.n_rows, self.encoding.layout.n_features
+
+    def __getitem__(self, index: slice | Positions | tuple[slice, list[int]]) -> Float:
+        rows, columns = index if isinstance(index, tuple) else (index, None)
+        wanted = None if columns is None else np.asarray(columns, dtype=np.intp)
+        return self.encoding.encode(self.table.take(rows), wanted)
+
+
+def design_of(table: RawTable, encoding: TableEncoding, *, at_once: bool) -> DesignTable | Float:
+    """Return the design columns of a raw table; they are made now if they take little memory, or if ``at_once``.
+
+    Numbers that are written in text are read once.
+    """
+    columns = dict(table.columns)
+    for d, encoder in zip(encoding.source.read.tolist(), encoding.encoders, strict=True):
+        if isinstance(encoder, NumberEncoder) and encoder.form is not None:
+            columns[d] = RawColumn(columns[d].name, columns[d].as_numbers(form=encoder.form))
+    design = DesignTable(replace(table, columns=columns), encoding)
+    n, D = design.shape
+    return design[:] if at_once or design.dtype.itemsize * n * D <= SMALL else design

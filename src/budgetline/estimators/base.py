@@ -1,48 +1,40 @@
-"""What all estimators share: settings, checks of the data, and the fitted model that they hold."""
+"""What all estimators share: parameters, the way from a table to a fitted model, and the attributes of that model.
+
+A kind of estimator adds what its targets are: `_target` checks those of a table, `_source_task` those of a source.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeAlias
 
-import narwhals as nw
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import metadata_routing
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from budgetline.arrays import Array, Float
-from budgetline.data.dask import dask_source, is_dask
-from budgetline.data.rows import Rows
-from budgetline.data.sources import Source
 from budgetline.data.tabular import from_stream
-from budgetline.devices import like
-from budgetline.encoding import Encoding
-from budgetline.encoding.design import design_of
-from budgetline.encoding.fitting import encoding_from, summary_of
-from budgetline.encoding.identifiers import values_of, warn_of_identifiers
-from budgetline.encoding.pairs import Bins, bins_of
-from budgetline.encoding.raw import ReadTable, known_table, raw_table
-from budgetline.encoding.settings import as_encoding
-from budgetline.encoding.table import TableEncoding
-from budgetline.estimators.plans import MakesPlans
-from budgetline.evaluation.effects import Effects, effects_of
+from budgetline.encoding.settings import Encoding, as_encoding
+from budgetline.estimators.model_methods import ModelMethods
+from budgetline.estimators.reading import (
+    CheckedTarget,
+    Columns,
+    ColumnSettings,
+    advising,
+    read_source,
+    read_table,
+    source_of,
+)
 from budgetline.files import PathName
-from budgetline.fitting import Recipe, fit_model
-from budgetline.fitting.training import Training
-from budgetline.groups import FeatureGroups, Layout, as_feature_groups
-from budgetline.inputs import check_table, check_target, check_weight, column_names, number_of, numbers_of
+from budgetline.fitting import Recipe, RowsTraining, SourceTraining, Task, Training, fit_model
+from budgetline.groups import FeatureGroups
+from budgetline.inputs import number_of
 from budgetline.leastsquares.rules import RULES
 from budgetline.messages import cut, shown
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.staged import Available
-from budgetline.moments.passes import ChunkSummary, Passes, not_empty, sum_over
-from budgetline.optimality import Certificate, NextGroups, certify
-from budgetline.optimality.next_groups import next_groups
+from budgetline.moments.passes import Passes
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, Schedule
@@ -53,13 +45,13 @@ Constraints: TypeAlias = dict[str, list[Any]]
 
 
 @dataclass(eq=False, repr=False)
-class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
-    """Checks settings and data, learns a model, and predicts with it. The fields are the parameters."""
+class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
+    """Checks parameters and data, learns a model, and keeps it. The fields are the parameters."""
 
     feature_groups: object = None
     costs: object = None
     _: KW_ONLY
-    rule: str = "fr"
+    rule: str = "forward"
     cost_sensitive: bool = True
     schedule: str | Schedule = "greedy"
     max_cost: float | None = None
@@ -67,8 +59,6 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
     min_gain: float = 0.0
     start: Sequence[str] = ()
     encoding: str | Encoding | None = None
-
-    model_: AnytimeModel = field(init=False)
 
     _parameter_constraints: ClassVar[Constraints] = {
         "feature_groups": [FeatureGroups, dict, "array-like", None],
@@ -93,75 +83,88 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         found._adopt(model)
         return found
 
-    def certificate(
-        self, budgets: ArrayLike | None = None, *, time_limit: float = 5.0, progress: Progress = None
-    ) -> Certificate:
-        """Prove how close the order is to optimal at every budget, on the training data.
+    def fit(
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        client: object = None,
+        progress: Progress = None,
+        checkpoint: PathName | None = None,
+    ) -> Self:
+        """Learn the sequence and the model of every prefix.
 
-        The parameters are those of :func:`budgetline.certify`. Every prefix and an even grid of budgets are always
-        certified; the bounds are valid whenever the time ends.
-        """
-        check_is_fitted(self)
-        return certify(self, budgets=budgets, time_limit=time_limit, progress=progress)
-
-    def next_groups(
-        self, available: Collection[str] = (), *, budget: float | None = None, X: object = None, sample: object = None
-    ) -> NextGroups:
-        """Rank what to buy next, given any available groups: by gain per cost, free groups first.
-
-        For squared error the gains are exact, on the training data. For other losses they are estimated from the
-        distribution of the training rows that the model keeps as a few numbers: close to those of refits, and in about
-        their order. Groups are evaluated one by one, each with the groups that it requires: two that share a cost may
-        be worth more together.
+        From a source, squared error takes one pass, and memory for a chunk and D × D moments. Other losses take a few
+        passes per stage, counted in ``n_passes_``. Only the columns in groups are read.
 
         Parameters
         ----------
-        available : collection of group names
-            The available groups, in or out of order. Groups that they require count as available, too.
-        budget : float, optional
-            Leave out what costs more than this now.
-        X : table of shape (n, D), optional
-            For classifiers, rows with the columns of the available groups: rank by the chance that a purchase changes
-            the decision, per cost; what cannot change it follows, by gain. Of several rows the chance is the mean, the
-            share of decisions that are expected to change.
-        sample : table of shape (m, D), optional
-            With X: rows with all columns, from which to learn how scores change, as in
-            :class:`budgetline.runtime.EarlyExit`. At most 2,000 are used. Default: what the model knows of its
-            training rows.
+        X : array, sparse matrix, data frame or Source
+            A table has shape (n, D) and is not copied: pandas, polars and pyarrow frames, or Dask collections. A source
+            comes from :func:`budgetline.open_data`, with its targets.
+        y : array of shape (n,), or (n, P) for several targets
+            Labels of a classifier can be of any kind.
+        sample_weight : array of shape (n,), optional
+        client : dask.distributed.Client, optional
+            Read the partitions of a source in tasks there. Dask data run on the default client, if there is one.
+        progress : bool or None
+            Whether to show a progress bar for a source; None: on a terminal, where tqdm is installed.
+        checkpoint : path, optional
+            For squared error, a folder for the moments of partitions of files: an interrupted pass continues where it
+            stopped. Files that have changed, and those whose moments are damaged (with a warning), are read again.
 
-        Returns
-        -------
-        NextGroups
-            A table with ``groups``, ``along``, ``costs``, ``gains``, ``chances`` and ``to_frame()``. Groups that the
-            sequence does not hold are in it only if the model has moments.
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import AnytimeRegressor, open_data
+        >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> AnytimeRegressor().fit(open_data((X, X[:, 1]), chunk_rows=100)).coef_.round(3).tolist()
+        [-0.0, 1.0, -0.0]
         """
-        check_is_fitted(self)
-        return next_groups(self.model_, available, budget=budget, X=X, sample=sample)
+        return self._fit(X, y, sample_weight, client, progress, checkpoint)
 
-    def effects(self, *, stage: int | None = None, budget: float | None = None) -> Effects:
-        """Return what every column does to the score at a stage, or at a budget; without both at the last stage.
+    def _fit(
+        self,
+        X: object,
+        y: object,
+        sample_weight: object,
+        client: object,
+        progress: Progress,
+        checkpoint: PathName | None,
+        groups: object = None,
+    ) -> Self:
+        """Learn from a table or a source; ``groups`` are labels of rows that stay together in the folds of a search."""
+        self._validate_params()
+        source = source_of(X, y, sample_weight, client, checkpoint)
+        with advising(self.encoding):
+            if source is None:
+                training, recipe = self._from_table(X, y, sample_weight)
+                return self._learn(training, recipe.grouped(groups))
+            if groups is not None:
+                raise ValueError(
+                    "groups are labels of rows in memory, and a source is read in chunks: leave groups out"
+                )
+            return self._learn(*self._from_source(Passes(source, client, progress), checkpoint))
 
-        Numbers have a curve, levels a value each, pairs of columns a table. The score is that of ``decision_function``,
-        for regression that of ``predict`` (before the exponential of ``loss="poisson"``).
-        """
-        check_is_fitted(self)
-        return effects_of(self.model_, stage=stage, budget=budget)
+    def _from_table(
+        self, X: object, y: object, sample_weight: object, known: AnytimeModel | None = None
+    ) -> tuple[RowsTraining, Recipe]:
+        """Check data in memory; return them and what to learn from them. The encoding of a known model is kept."""
 
-    def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
-        """Return the result of a method at a budget, at a stage, or from available groups."""
-        check_is_fitted(self)
-        watch = self.model_.watch()
-        scores = self.model_.scores(X, budget=budget, stage=stage, available=available, watch=watch)
-        watch.warn()
-        return like(X, self.model_.respond(scores, method))
+        def target(n_rows: int) -> CheckedTarget:
+            return self._target(y, sample_weight, n_rows)
 
-    def _staged(self, method: str, X: object) -> Iterator[Array]:
-        """Yield the result of a method after each group."""
-        check_is_fitted(self)
-        watch = self.model_.watch()
-        staged = self.model_.staged_scores(X, watch)
-        watch.warn()
-        yield from (like(X, self.model_.respond(scores, method)) for scores in staged)
+        training, columns = read_table(from_stream(X), self._column_settings, target, known)
+        return training, self._recipe(columns)
+
+    def _from_source(self, passes: Passes, checkpoint: PathName | None) -> tuple[Training, Recipe]:
+        """Find out what a source holds; return it and what to learn from it."""
+        self._check_source(passes, checkpoint)
+        passes, columns = read_source(passes, self._column_settings)
+        task = self._source_task(passes)
+        training = SourceTraining(passes, columns.layout, task, n_folds=self._n_folds(), checkpoint=checkpoint)
+        return training, self._recipe(columns)
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
         """Learn a model and keep it, with the name and the parameters of this estimator."""
@@ -169,13 +172,63 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         self._adopt(replace(model, estimator=type(self).__name__, settings=self.get_params(deep=False)))
         return self
 
+    # -- what kinds of estimators add ----------------------------------------------------------------------------
+
+    def _target(self, y: object, sample_weight: object, n_rows: int) -> CheckedTarget:
+        """Check the targets and weights of a table in memory."""
+        raise NotImplementedError
+
+    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
+        """Raise an error, before the first pass, if a model of many passes cannot be learned from a source."""
+        if checkpoint is not None:
+            raise ValueError("only squared error takes one pass: a checkpoint keeps nothing of many passes")
+        if self.rule == "forward":
+            raise ValueError(
+                "rule='forward' refits every candidate, each a pass over the source: use rule='score' or 'omp'"
+            )
+        if passes.source.once:
+            raise ValueError("several passes are needed, an iterator allows one: give a function that starts one")
+
+    def _source_task(self, passes: Passes) -> Task:
+        """Return what is learned from a source, whose targets are checked as they are read."""
+        raise NotImplementedError
+
     def _chosen(self, recipe: Recipe) -> Recipe:
         """Return the recipe with alpha and correction, or with the search for them."""
         raise NotImplementedError
 
+    def _n_folds(self) -> int | None:
+        """Return the number of folds that a search needs moments of; None without a search."""
+        return None
+
     def _seeks_pairs(self, settings: Encoding) -> bool:
-        """Return whether pairs of columns are looked for."""
+        """Return whether pairs of columns are sought."""
         return settings.interactions > 0
+
+    # -- parameters and attributes -------------------------------------------------------------------------------
+
+    @property
+    def _column_settings(self) -> ColumnSettings:
+        encoding = as_encoding(self.encoding)
+        pairs = encoding is not None and self._seeks_pairs(encoding)
+        return ColumnSettings(self.feature_groups, self.costs, encoding, pairs, self)
+
+    def _recipe(self, columns: Columns) -> Recipe:
+        """Return what to learn; the recipe numbers the columns that are read."""
+        settings = as_encoding(self.encoding)
+        recipe = Recipe.of(
+            columns.layout,
+            columns.encoding,
+            bins=columns.bins,
+            rule=self.rule,
+            schedule=self.schedule,
+            limits=Limits(self.max_cost, self.max_groups, self.min_gain),
+            cost_sensitive=self.cost_sensitive,
+            alpha=0.0,
+            pairs=0 if settings is None else settings.interactions,
+            start=self.start,
+        )
+        return self._chosen(recipe)
 
     def _adopt(self, model: AnytimeModel) -> None:
         """Keep a model, copy it into the attributes that users read, and remove those of an earlier fit."""
@@ -202,132 +255,6 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
         for name, value in model.learned.items():
             setattr(self, name, value)
 
-    def _source_layout(self, names: tuple[str, ...] | None, n_features: int) -> Layout:
-        """Resolve the groups against the user's table."""
-        groups = as_feature_groups(self.feature_groups, self.costs, names, n_features)
-        layout = groups.resolve(names, n_features)
-        if empty := [name for name, own in zip(groups.names, layout.columns, strict=True) if not own.size]:
-            raise ValueError(f"group {shown(empty[0])} has no columns")
-        return layout
-
-    def _recipe(self, layout: Layout, encoding: TableEncoding | None = None) -> Recipe:
-        """Return what to learn; the recipe numbers the columns that are read."""
-        settings = as_encoding(self.encoding)
-        recipe = Recipe.of(
-            layout,
-            encoding,
-            rule=self.rule,
-            schedule=self.schedule,
-            limits=Limits(self.max_cost, self.max_groups, self.min_gain),
-            cost_sensitive=self.cost_sensitive,
-            alpha=0.0,
-            pairs=0 if settings is None else settings.interactions,
-            start=self.start,
-        )
-        return self._chosen(recipe)
-
-    def _check(
-        self, X: object, y: object, sample_weight: object, known: TableEncoding | None = None
-    ) -> tuple[Rows, Recipe, Layout, tuple[int, ...]]:
-        """Check the data and read the grouped columns; the estimator is not changed.
-
-        Raw columns are encoded, as they were before if the encoding is known.
-        """
-        X, settings = from_stream(X), as_encoding(self.encoding)
-        if settings is not None:
-            return self._encoded(settings, X, y, sample_weight, known)
-        table = check_table(X, estimator=self)
-        layout = self._source_layout(column_names(X), table.shape[1])
-        Y, target_shape = self._target(y, table.shape[0])
-        weight = self._weight(y, sample_weight, table.shape[0])
-        read = None if layout.reads_all else layout.read
-        if isinstance(table, nw.DataFrame):
-            rows = Rows(numbers_of(table, read), Y, weight)
-            warn_of_identifiers(values_of(rows.X, layout.labels(layout.read)), encoded=False)
-        else:
-            rows = Rows(numbers_of(table), Y, weight, read)
-        return rows, self._recipe(layout), layout, target_shape
-
-    def _encoded(
-        self, settings: Encoding, X: object, y: object, sample_weight: object, known: TableEncoding | None
-    ) -> tuple[Rows, Recipe, Layout, tuple[int, ...]]:
-        """Check raw data and encode the grouped columns."""
-        if known is None:
-            raw, names, n_features = raw_table(X)
-            settings.check_columns(names, n_features)
-        else:
-            names, n_features = known.source.names, known.source.n_features
-            raw = known_table(X, names, n_features, known.source.read.tolist())
-        Y, target_shape = self._target(y, raw.n_rows)
-        weight = self._weight(y, sample_weight, raw.n_rows)
-        bins: tuple[Bins, ...] = ()
-        source = self._source_layout(names, n_features) if known is None else known.source
-        table = ReadTable.of(raw, dict(zip(source.read.tolist(), source.labels(source.read), strict=True)))
-        if known is not None and hasattr(self, "model_"):  # more rows for an encoding that stays as it is
-            watch = self.model_.watch()
-            known.note(table, watch)
-            watch.warn()
-        if known is None:
-            summary = summary_of(table, source, settings, weight)
-            warn_of_identifiers(summary.values, encoded=True)
-            known = encoding_from(summary, source, settings)
-            bins = bins_of(summary, known.encoders) if self._seeks_pairs(settings) else ()
-        recipe = replace(self._recipe(known.layout, known), bins=bins)
-        design = design_of(table, known, at_once=not self._moments_suffice)
-        return Rows(design, Y, weight), recipe, known.layout, target_shape
-
-    @property
-    def _moments_suffice(self) -> bool:
-        """Whether a fit needs moments of the rows, and the rows themselves only if these are ill conditioned."""
-        return False
-
-    def _laid_out(self, passes: Passes) -> tuple[Passes, Recipe, Layout]:
-        """Resolve the groups against a source; an encoding takes a pass, and later passes read design columns."""
-        source, settings = passes.source, as_encoding(self.encoding)
-        layout = self._source_layout(source.feature_names, source.n_features)
-        if settings is None:
-            return passes, self._recipe(layout), layout
-        settings.check_columns(source.feature_names, source.n_features)
-        raw = source.raw().reading(dict.fromkeys(settings.as_levels, "text"))
-        summary = ChunkSummary(layout, settings)
-        found = not_empty(sum_over(raw, summary, layout.read, client=passes.client, progress=passes.progress))
-        warn_of_identifiers(found.values, encoded=True)
-        encoding = encoding_from(found, layout, settings)
-        passes = Passes(raw.encoded(encoding), passes.client, passes.progress, passes.count + 1)
-        bins = bins_of(found, encoding.encoders) if self._seeks_pairs(settings) else ()
-        return passes, replace(self._recipe(encoding.layout, encoding), bins=bins), encoding.layout
-
-    def _target(self, y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
-        """Return y as (n, P) and the shape of one target; classifiers read labels instead."""
-        return check_target(y, n_samples)
-
-    def _weight(self, y: object, sample_weight: object, n_samples: int) -> Float | None:
-        """Return the weights of the rows (n,); classifiers multiply those of the classes."""
-        return check_weight(sample_weight, n_samples)
-
-    def _source_of(
-        self, X: object, y: object, sample_weight: object, client: object, checkpoint: PathName | None
-    ) -> Source | None:
-        """Return X as a source if it is one or a dask collection; None for tables, which take no source options."""
-        if isinstance(X, Source):
-            if y is not None or sample_weight is not None:
-                raise ValueError("a source holds its own targets and weights: give neither y nor sample_weight")
-            return X
-        if is_dask(X):
-            return dask_source(X, y, sample_weight)
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None; sources hold it (open_source)")
-        if client is not None or checkpoint is not None:
-            raise ValueError("client and checkpoint are for sources: open_source makes one from a table")
-        return None
-
-    def _check_many_passes(self, source: Source) -> None:
-        """Raise an error, before the first pass, if a source cannot be read several times, or would be too often."""
-        if self.rule == "fr":
-            raise ValueError("rule='fr' refits every candidate, each a pass over the source: use rule='score' or 'omp'")
-        if source.once:
-            raise ValueError("several passes are needed, an iterator allows one: give a function that starts one")
-
     def _validate_params(self) -> None:
         try:
             super()._validate_params()
@@ -337,28 +264,11 @@ class AnytimeEstimator(MakesPlans, BaseEstimator):  # type: ignore[misc]
             if isinstance(value, Integral) and not isinstance(value, bool) and np.isnan(number_of(value)):
                 raise ValueError(f"the parameter {shown(name)} of {type(self).__name__} is too large for a float")
 
-    def _repr_html_inner(self) -> str:
-        return str(super()._repr_html_inner()) + self._order_in_html()
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        return {kind: text + self._order_in_html() * (kind == "text/html") for kind, text in bundle.items()}
-
-    def _order_in_html(self) -> str:
-        """Return the sequence of a fitted model, for notebooks, below scikit-learn's diagram."""
-        return self.model_.sequence.to_html() if hasattr(self, "model_") else ""
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.array_api_support = True
         return tags
-
-
-def refuse_groups(groups: object) -> None:
-    """Raise an error if labels of rows are given for a source."""
-    if groups is not None:
-        raise ValueError("groups are labels of rows in memory, and a source is read in chunks: leave groups out")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -368,8 +278,7 @@ class HasAlpha(AnytimeEstimator):
     correction: float = 0.0
     alpha: float | str | None = None
 
-    _parameter_constraints: ClassVar[Constraints] = {
-        **AnytimeEstimator._parameter_constraints,
+    _parameter_constraints = AnytimeEstimator._parameter_constraints | {
         "correction": [Interval(Real, 0, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
     }

@@ -9,7 +9,6 @@ import narwhals as nw
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.utils import get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
@@ -70,14 +69,6 @@ class TrainingRows:
         """Return one fitted clone of an estimator for each set of columns."""
         sets = counted(columns, progress, "clones")
         return tuple(Parallel(n_jobs=n_jobs)(delayed(_fitted)(clone(estimator), self, own) for own in sets))
-
-    def loss(self, fitted: object, X: object) -> float:
-        """Return the mean squared error or, for classifiers, the log loss of an estimator that reads the table X."""
-        if self.classes is None:
-            predicted = fitted.predict(X)  # type: ignore[attr-defined]
-            return float(mean_squared_error(self.target, predicted, sample_weight=self.weight))
-        proba = fitted.predict_proba(X)  # type: ignore[attr-defined]
-        return float(log_loss(self.target, proba, sample_weight=self.weight, labels=self.classes))
 
 
 def training_rows(estimator: object, X: object, y: object, sample_weight: object, owner: object) -> TrainingRows:

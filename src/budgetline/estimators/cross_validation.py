@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from numbers import Integral
-from operator import add
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,157 +16,44 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from budgetline.arrays import Float
 from budgetline.encoding import Encoding
 from budgetline.encoding.settings import as_encoding
-from budgetline.estimators.base import AnytimeEstimator, Constraints
+from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.classifier import AnytimeClassifier, BaseClassifier
 from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
 from budgetline.files import PathName
-from budgetline.fitting.recipe import FoldSearch, Recipe
-from budgetline.fitting.training import number_of_folds
+from budgetline.fitting import FoldSearch, Recipe
+from budgetline.fitting.source_training import number_of_folds
 from budgetline.inputs import floats_of
 from budgetline.messages import shown
-from budgetline.moments.moments import Moments
 from budgetline.progress import Progress
 
-SEARCHED = ("alphas", "corrections", "interactions", "cv", "one_standard_error", "stop_at_best", "search_rows")
+SEARCHED = ("alphas", "corrections", "interactions", "cv", "stop_at_best", "search_rows")
 """Parameters that only a search has."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class HasSearch(AnytimeEstimator):
-    """An estimator that chooses alpha, the correction and pairs of columns on folds, over all budgets."""
+    """Chooses alpha, the correction and pairs of columns on folds, over all budgets."""
 
     alphas: ArrayLike = ()
     corrections: ArrayLike = (0.0, 1.0)
     interactions: Sequence[int] | None = None
     cv: object = None
-    one_standard_error: bool = False
     stop_at_best: bool = False
     search_rows: int | None = None
 
     alpha_: float = field(init=False)
     correction_: float = field(init=False)
 
-    _parameter_constraints: ClassVar[Constraints] = {
-        **AnytimeEstimator._parameter_constraints,
+    _plain: ClassVar[Any]
+    """The estimator that searches nothing."""
+
+    _parameter_constraints = AnytimeEstimator._parameter_constraints | {
         "alphas": ["array-like"],
         "corrections": ["array-like"],
         "interactions": ["array-like", None],
         "cv": ["cv_object"],
-        "one_standard_error": ["boolean"],
         "stop_at_best": ["boolean"],
         "search_rows": [Interval(Integral, 2, None, closed="left"), None],
-    }
-
-    def _chosen(self, recipe: Recipe) -> Recipe:
-        numbers = None if self.interactions is None else tuple(self._numbers_of_pairs())
-        if numbers is not None and max(numbers) > 0 and self.encoding is None:
-            raise ValueError("interactions are of raw columns: set encoding, such as encoding='spline'")
-        tried = checked_values("alphas", self.alphas), checked_values("corrections", self.corrections)
-        search = FoldSearch(*tried, numbers, self.cv, self.one_standard_error, self.stop_at_best, self.search_rows)
-        return replace(recipe, search=search)
-
-    def _seeks_pairs(self, settings: Encoding) -> bool:
-        return super()._seeks_pairs(settings) if self.interactions is None else max(self._numbers_of_pairs()) > 0
-
-    def _numbers_of_pairs(self) -> list[int]:
-        """Return the numbers of pairs to try, checked, the smallest first."""
-        given = list(self.interactions or ())
-        if not given or not all(isinstance(most, Integral) and most >= 0 for most in given):
-            raise ValueError(f"interactions must be whole numbers ≥ 0, at least one, got {shown(self.interactions)}")
-        return sorted({int(most) for most in given})
-
-    def chosen(self) -> AnytimeRegressor | AnytimeClassifier:
-        """Return an estimator, not fitted, that learns with what this search has chosen, and searches nothing."""
-        check_is_fitted(self)
-        kept = {name: value for name, value in self.get_params(deep=False).items() if name not in SEARCHED}
-        settings, encoding = as_encoding(self.encoding), self.model_.encoding
-        if settings is not None and encoding is not None:
-            kept["encoding"] = replace(settings, interactions=len(encoding.pairs))
-        if self.stop_at_best:
-            kept["max_cost"] = float(self.model_.sequence.costs.sum())
-        plain = AnytimeClassifier if isinstance(self, BaseClassifier) else AnytimeRegressor
-        return plain(**kept, alpha=self.model_.alpha, correction=self.correction_)
-
-
-def unsearched(estimator: Any) -> Any:
-    """Return an unfitted copy of an estimator; one that searches is replaced by what it has chosen."""
-    return estimator.chosen() if isinstance(estimator, HasSearch) else clone(estimator)
-
-
-def checked_values(name: str, given: ArrayLike) -> Float:
-    """Return the values that a search tries."""
-    kept = {"ensure_2d": False, "ensure_min_samples": 0, "dtype": np.float64}
-    values: Float = check_array(floats_of(given), input_name=name, **kept)
-    if values.ndim != 1 or not values.size or np.any(values < 0):
-        raise ValueError(f"{name} must be numbers ≥ 0, at least one, got {shown(given)}")
-    return values
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class AnytimeRegressorCV(BaseRegressor, HasSearch):
-    """AnytimeRegressor with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
-
-    The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
-    held-out loss, for squared error 1 − MSE/MSE(training mean). For squared error the moments of every fold are
-    computed in one pass over the data; each training set is a sum of folds and each held-out error is a function of
-    the moments, so trying another ``alpha`` never touches the data. ``alpha`` is chosen with the first of the
-    ``corrections``, then the correction with that ``alpha``.
-
-    Has all methods of :class:`AnytimeRegressor`. The rows of a source are assigned to ``cv`` folds by a hash of their
-    values; ``fit_moments`` takes a list of moments, one per fold; ``partial_fit`` splits the rows of every call into
-    ``cv`` folds.
-
-    Parameters
-    ----------
-    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, loss, tol,
-    encoding
-        As in :class:`AnytimeRegressor`.
-    alphas, corrections : sequences of float
-        The values to try.
-    interactions : sequence of int, or None
-        Numbers K of pairs of columns to try, such as (0, 20), with the best alpha and correction. The K pairs that
-        explain most are added if that is better on held-out rows by more than its standard error. At most 20,000
-        rows are used to decide. None: as many pairs as the encoding says. Needs an encoding, and rows in memory.
-    cv : int, splitter, iterable or None
-        As everywhere in scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of
-        its splits. For sources, moments and ``partial_fit``, a number of folds or None.
-    one_standard_error : bool
-        Take the largest ``alpha`` within one standard error of the best mean score.
-    stop_at_best : bool
-        Buy no groups beyond the budget that is best on held-out rows, if quality falls afterwards by more than 0.005
-        and a standard error. The first group is always bought.
-    search_rows : int or None
-        Choose on at most this many rows, drawn at random; the model still learns from all. None: choose on all. For
-        rows in memory.
-
-    Attributes
-    ----------
-    alpha_, correction_ : float
-    cv_scores_ : array of shape (n_alphas, n_folds)
-        Scores of the alphas, with the first correction.
-    correction_scores_ : array of shape (n_corrections, n_folds)
-        Scores of the corrections, with ``alpha_``.
-    held_out_ : array of shape (K, 3)
-        Costs, the mean over folds of the explained share of the held-out loss at these costs, and its standard error.
-    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
-        Of the model fitted on all data with ``alpha_`` and ``correction_``, as in :class:`AnytimeRegressor`.
-    fold_moments_ : tuple of Moments
-        The moments of every fold, to which ``partial_fit`` adds; only for squared error, and not if X is too wide.
-
-    Examples
-    --------
-    >>> from budgetline import AnytimeRegressorCV
-    >>> from budgetline.datasets import load_nhanes
-    >>> nhanes = load_nhanes()
-    >>> AnytimeRegressorCV(nhanes.feature_groups, alphas=[1e-4, 1e-2, 1]).fit(nhanes.data, nhanes.target).alpha_
-    0.01
-    """
-
-    alphas: ArrayLike = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **BaseRegressor._parameter_constraints,
-        **HasSearch._parameter_constraints,
     }
 
     def fit(
@@ -192,68 +77,84 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
         """
         return self._fit(X, y, sample_weight, client, progress, checkpoint, groups)
 
-    def _parts_of(self, moments: Any) -> tuple[Moments, ...]:
-        listed = isinstance(moments, list | tuple)
-        if not (listed and all(isinstance(part, Moments) for part in moments)):
-            raise TypeError("moments must be a list of Moments, one per fold: cross-validation holds out one of them")
-        if len(moments) < 2:
-            raise ValueError(f"moments of 2 folds or more are needed, got {len(moments)}")
-        if self.cv is not None and number_of_folds(self.cv) != len(moments):
-            raise ValueError(f"cv is {shown(self.cv)}, moments are of {len(moments)} folds: leave cv out")
-        reduce(add, moments)  # raises an error if they are of different columns or targets
-        return tuple(moments)
+    def _chosen(self, recipe: Recipe) -> Recipe:
+        numbers = None if self.interactions is None else tuple(self._numbers_of_pairs())
+        if numbers is not None and max(numbers) > 0 and self.encoding is None:
+            raise ValueError("interactions are of raw columns: set encoding, such as encoding='spline'")
+        tried = checked_values("alphas", self.alphas), checked_values("corrections", self.corrections)
+        search = FoldSearch(*tried, numbers, self.cv, self.stop_at_best, self.search_rows)
+        return replace(recipe, search=search)
 
-    def _known_parts(self) -> tuple[Moments, ...] | None:
-        n_folds = number_of_folds(self.cv)
-        if not hasattr(self, "model_"):
-            return None
-        known: tuple[Moments, ...] | None = self.model_.learned.get("fold_moments_")
-        if known is None:
-            raise ValueError(
-                "X was too wide for moments of folds, or cv or loss were others: start with partial_fit or a source, "
-                "which keep them"
-            )
-        if len(known) != n_folds:
-            raise ValueError(f"cv is {n_folds} folds, fold_moments_ are of {len(known)}: fit again from the start")
-        return known
-
-    def _dealt_by(self) -> object:
-        return number_of_folds(self.cv)
+    def _seeks_pairs(self, settings: Encoding) -> bool:
+        return super()._seeks_pairs(settings) if self.interactions is None else max(self._numbers_of_pairs()) > 0
 
     def _n_folds(self) -> int:
         return number_of_folds(self.cv)
 
+    def _numbers_of_pairs(self) -> list[int]:
+        """Return the numbers of pairs to try, checked, the smallest first."""
+        given = list(self.interactions or ())
+        if not given or not all(isinstance(most, Integral) and most >= 0 for most in given):
+            raise ValueError(f"interactions must be whole numbers ≥ 0, at least one, got {shown(self.interactions)}")
+        return sorted({int(most) for most in given})
+
+    def chosen(self) -> Any:
+        """Return an unfitted estimator with what this search has chosen, which searches nothing."""
+        check_is_fitted(self)
+        kept = {name: value for name, value in self.get_params(deep=False).items() if name not in SEARCHED}
+        settings, encoding = as_encoding(self.encoding), self.model_.encoding
+        if settings is not None and encoding is not None:
+            kept["encoding"] = replace(settings, interactions=len(encoding.pairs))
+        if self.stop_at_best:
+            kept["max_cost"] = float(self.model_.sequence.costs.sum())
+        return self._plain(**kept, alpha=self.model_.alpha, correction=self.correction_)
+
+
+def unsearched(estimator: Any) -> Any:
+    """Return an unfitted copy of an estimator; one that searches is replaced by what it has chosen."""
+    return estimator.chosen() if isinstance(estimator, HasSearch) else clone(estimator)
+
+
+def checked_values(name: str, given: ArrayLike) -> Float:
+    """Check the values that a search tries."""
+    kept = {"ensure_2d": False, "ensure_min_samples": 0, "dtype": np.float64}
+    values: Float = check_array(floats_of(given), input_name=name, **kept)
+    if values.ndim != 1 or not values.size or np.any(values < 0):
+        raise ValueError(f"{name} must be numbers ≥ 0, at least one, got {shown(given)}")
+    return values
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AnytimeClassifierCV(BaseClassifier, HasSearch):
-    """AnytimeClassifier with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
+class AnytimeRegressorCV(BaseRegressor, HasSearch):
+    """AnytimeRegressor with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
 
     The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
-    held-out log loss, 1 − loss/loss(training frequencies). ``alpha`` is chosen with the first of the ``corrections``,
-    then the correction with that ``alpha``. Has all methods of :class:`AnytimeClassifier`.
+    held-out loss, for squared error 1 − MSE/MSE(training mean). ``alpha`` is chosen with the first of the
+    ``corrections``, then the correction with that ``alpha``. For squared error one pass over the data computes the
+    moments of every fold, and trying another ``alpha`` reads no data.
+
+    Has the methods of :class:`AnytimeRegressor`, except those that learn from moments. A hash of their values assigns
+    the rows of a source to folds.
 
     Parameters
     ----------
-    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, class_weight,
-    tol, encoding
-        As in :class:`AnytimeClassifier`.
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, loss, tol,
+    encoding
+        As in :class:`AnytimeRegressor`.
     alphas, corrections : sequences of float
         The values to try.
     interactions : sequence of int, or None
         Numbers K of pairs of columns to try, such as (0, 20), with the best alpha and correction. The K pairs that
-        explain most are added if that is better on held-out rows by more than its standard error. At most 20,000
-        rows are used to decide. None: as many pairs as the encoding says. Needs an encoding, and rows in memory.
+        explain most are added if that is better on held-out rows by more than its standard error, on at most 20,000
+        rows. None: as many pairs as the encoding says. Needs an encoding, and rows in memory.
     cv : int, splitter, iterable or None
-        As everywhere in scikit-learn; None is 5 stratified folds. The rows of a source are assigned to folds by a
-        hash of their values.
-    one_standard_error : bool
-        Take the largest ``alpha`` within one standard error of the best mean score.
+        As in scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of its splits. For sources, a
+        number of folds or None.
     stop_at_best : bool
         Buy no groups beyond the budget that is best on held-out rows, if quality falls afterwards by more than 0.005
         and a standard error. The first group is always bought.
     search_rows : int or None
-        Choose on at most this many rows, drawn at random; the model still learns from all. None: choose on all. For
-        rows in memory.
+        Choose on at most this many rows in memory, drawn at random; the model still learns from all. None: all rows.
 
     Attributes
     ----------
@@ -263,7 +164,46 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
     correction_scores_ : array of shape (n_corrections, n_folds)
         Scores of the corrections, with ``alpha_``.
     held_out_ : array of shape (K, 3)
-        Costs, the mean over folds of the explained share of the held-out loss at these costs, and its standard error.
+        Costs, the mean over folds of the explained share of the held-out loss there, and its standard error.
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
+        Of the model fitted on all data with ``alpha_`` and ``correction_``, as in :class:`AnytimeRegressor`.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressorCV
+    >>> from budgetline.datasets import load_nhanes
+    >>> nhanes = load_nhanes()
+    >>> AnytimeRegressorCV(nhanes.feature_groups, alphas=[1e-4, 1e-2, 1]).fit(nhanes.data, nhanes.target).alpha_
+    0.01
+    """
+
+    alphas: ArrayLike = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+
+    _parameter_constraints = BaseRegressor._parameter_constraints | HasSearch._parameter_constraints
+    _plain: ClassVar = AnytimeRegressor
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AnytimeClassifierCV(BaseClassifier, HasSearch):
+    """AnytimeClassifier with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
+
+    The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
+    held-out log loss, 1 − loss/loss(training frequencies). Has all methods of :class:`AnytimeClassifier`.
+
+    Parameters
+    ----------
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, class_weight,
+    tol, encoding
+        As in :class:`AnytimeClassifier`.
+    alphas, corrections, interactions, stop_at_best, search_rows
+        As in :class:`AnytimeRegressorCV`.
+    cv : int, splitter, iterable or None
+        As in scikit-learn; None is 5 stratified folds. A hash of their values assigns the rows of a source to folds.
+
+    Attributes
+    ----------
+    alpha_, correction_, cv_scores_, correction_scores_, held_out_
+        As in :class:`AnytimeRegressorCV`.
     classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, n_passes_, model_
         Of the model fitted on all data with ``alpha_`` and ``correction_``.
 
@@ -279,27 +219,5 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
 
     alphas: ArrayLike = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
-    _parameter_constraints: ClassVar[Constraints] = {
-        **BaseClassifier._parameter_constraints,
-        **HasSearch._parameter_constraints,
-    }
-
-    def fit(
-        self,
-        X: object,
-        y: object = None,
-        sample_weight: object = None,
-        *,
-        groups: object = None,
-        client: object = None,
-        progress: Progress = None,
-    ) -> Self:
-        """Choose on folds, then learn from all rows; arguments as in :meth:`AnytimeClassifier.fit`, and ``groups``.
-
-        Parameters
-        ----------
-        groups : array of shape (n,), optional
-            Labels of rows, such as patients. Rows with the same label are in the same fold, if ``cv`` is a number or
-            None.
-        """
-        return self._fit(X, y, sample_weight, client, progress, groups)
+    _parameter_constraints = BaseClassifier._parameter_constraints | HasSearch._parameter_constraints
+    _plain: ClassVar = AnytimeClassifier

@@ -16,14 +16,10 @@ from budgetline.estimators.clones import TrainingRows
 from budgetline.groups import FeatureGroups, as_feature_groups
 from budgetline.inputs import check_integer, check_number
 from budgetline.messages import shown
-from budgetline.model.anytime import AnytimeModel, as_staged
+from budgetline.model.anytime import AnytimeModel, Staged, as_staged
 from budgetline.model.prefixes import PrefixModels
-from budgetline.model.staged import Staged
 from budgetline.sequencing.schedules import FixedOrder
 from budgetline.sequencing.sequence import GroupSequence
-
-AUTO_SHARE = 0.01
-"""With "auto", a prefix gets an estimator if it explains this share of the total more than the last one chosen."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +36,15 @@ def is_model(order: object) -> bool:
     return hasattr(order, "fit") or isinstance(order, AnytimeModel | PrefixModels)
 
 
-def is_fitted(order: object) -> bool:
-    """Return whether an order is a model that need not be fitted."""
-    try:
-        as_staged(order)
-    except NotFittedError:
-        return False
-    return True
-
-
 def learned_order(order: object, X: object, rows: TrainingRows) -> Order:
     """Return the order of a model, or of an estimator that is cloned and fitted first."""
     inner = getattr(order, "best_estimator_", getattr(order, "estimator", order))
     if hasattr(order, "steps") or hasattr(inner, "steps"):
         raise TypeError("order is a pipeline, whose groups are not raw columns: give an estimator with encoding=")
-    if is_fitted(order):
+    try:
         return _of_model(as_staged(order), None)
-    _check_kind(order, rows)
+    except NotFittedError:
+        _check_kind(order, rows)
     weight = {} if rows.weight is None else {"sample_weight": rows.weight}
     fitted = clone(order).fit(X, rows.target, **weight)
     return _of_model(as_staged(fitted), fitted)
@@ -76,18 +64,15 @@ def given_order(
 ) -> Order:
     """Return an order that a user lists: names of groups, a FixedOrder, or a sequence with its gains."""
     groups = as_feature_groups(feature_groups, costs, names, n_features)
-    listed: object = order.groups if isinstance(order, GroupSequence | FixedOrder) else order
+    listed = order.groups if isinstance(order, GroupSequence | FixedOrder) else order
     listed = np.asarray(listed) if hasattr(listed, "__array__") else listed  # such as a column of a frame
     if not isinstance(listed, Sequence | np.ndarray):
         raise TypeError(f"order must be a model or a list of groups, got {shown(order)}")
-    fixed = FixedOrder(listed)  # type: ignore[arg-type]
-    found = np.array(fixed.positions(groups.names, groups.prices), dtype=np.intp)
+    found = np.array(FixedOrder(listed).positions(groups.names, groups.prices), dtype=np.intp)  # type: ignore[arg-type]
     if not found.size:
         raise ValueError("order has no groups")
-    gains, null_value = np.full(found.size, np.nan), 1.0
-    if isinstance(order, GroupSequence):
-        gains, null_value = order.gains, order.null_value
-    return Order(groups, _sequence(groups, found, gains, null_value))
+    known = (order.gains, order.null_value) if isinstance(order, GroupSequence) else (np.full(found.size, np.nan), 1.0)
+    return Order(groups, _sequence(groups, found, *known))
 
 
 def _of_model(model: Staged, learned: object) -> Order:
@@ -122,30 +107,14 @@ def chosen_stages(stages: object, sequence: GroupSequence) -> tuple[int, ...]:
     costs = sequence.cumulative_costs
     if stages is None:
         return tuple(range(1, len(sequence) + 1))
-    if isinstance(stages, str):
-        return _that_differ(stages, sequence)
     if isinstance(stages, Integral):
         return _spread(check_integer("stages", stages, ge=1), costs)
-    if not isinstance(stages, Iterable):
-        raise TypeError(f"stages must be None, a number, budgets or 'auto', got {shown(stages)}")
+    if isinstance(stages, str) or not isinstance(stages, Iterable):
+        raise TypeError(f"stages must be None, a number or budgets, got {shown(stages)}")
     budgets = [check_number("a budget in stages", budget, "cost", ge=0) for budget in stages]
     found = sorted({int(affordable(costs, budget)) for budget in budgets} - {0})
     if not found:
         raise ValueError(f"no budget in stages buys a group: the first costs {costs[0]:g}, got {shown(stages)}")
-    return tuple(found)
-
-
-def _that_differ(stages: str, sequence: GroupSequence) -> tuple[int, ...]:
-    if stages != "auto":
-        raise ValueError(f"stages must be None, a number, budgets or 'auto', got {shown(stages)}")
-    explained = np.cumsum(sequence.gains)
-    if not np.isfinite(explained).all():
-        raise ValueError("stages='auto' needs the gains of groups, which a list does not have: give a model as order")
-    found, last = [], 0.0
-    for stage, value in enumerate(explained.tolist(), start=1):
-        if stage == len(sequence) or value - last >= AUTO_SHARE * abs(explained[-1]) > 0:
-            found.append(stage)
-            last = value
     return tuple(found)
 
 

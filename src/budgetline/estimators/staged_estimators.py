@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import ClassVar, Self
@@ -11,35 +10,20 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import Tags, get_tags, metadata_routing
 from sklearn.utils._param_validation import HasMethods
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from budgetline.arrays import Array, Float
-from budgetline.devices import like
+from budgetline.estimators.at_budget import ClassifiesAtBudget
 from budgetline.estimators.base import Constraints
 from budgetline.estimators.clones import TrainingRows, training_rows
-from budgetline.estimators.scores import ScoresAtBudget
 from budgetline.estimators.stage_choice import Order, chosen_stages, given_order, is_model, learned_order
 from budgetline.groups import FeatureGroups
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.prefixes import PrefixModels
-from budgetline.model.staged import Available
 from budgetline.progress import Progress
 from budgetline.sequencing.sequence import GroupSequence
 
 
-def _estimator_has(method: str) -> Callable[[StagedEstimators], bool]:
-    """Return a check whether the estimator has a method, as in scikit-learn's meta-estimators."""
-
-    def has(self: StagedEstimators) -> bool:
-        getattr(self.estimators_[-1] if hasattr(self, "estimators_") else self.estimator, method)
-        return True
-
-    return has
-
-
 @dataclass(eq=False, repr=False)
-class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Estimators of any kind behind a budget: one clone per prefix of an order, on the columns bought so far.
 
     The clones see the raw columns of the groups, in the order of the table: a data frame stays a frame, with its types
@@ -54,15 +38,13 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
         ``StagedEstimators``, but not one of sets that need not contain one another; one that is not fitted is cloned
         and fitted first. Clones of a fitted estimator are not fitted, so that every fold of a cross-validation
         learns its own order; ``order.model_`` is the same in all folds.
-    stages : None, int, "auto" or iterable of budgets
+    stages : None, int or iterable of budgets
         Which prefixes get a clone. For any other prefix, the longest shorter one with a clone predicts.
 
         - None: all prefixes.
         - int: this number of prefixes, including the whole order. The square roots of their costs are spread as evenly
           as the groups allow: small budgets, where most is gained, get more of them.
         - budgets: the prefix that each budget can pay for. Nothing is bought beyond the largest.
-        - "auto": a prefix that explains at least 1 % more than the last one chosen, as a share of all that the order
-          explains on its training data; and the whole order.
     feature_groups, costs
         As in :class:`AnytimeRegressor`, for an order that is a list; a model has its own.
     n_jobs : int, optional
@@ -76,7 +58,7 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
         How many groups each of them has bought.
     sequence_ : GroupSequence
         The order, up to the last clone. Gains are those of the model that learned it, NaN for a list.
-    order_ : estimator
+    order_estimator_ : estimator
         The clone of ``order`` that learned it, if one was fitted.
     feature_groups_ : FeatureGroups
     classes_ : array of shape (P,)
@@ -119,7 +101,7 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
     _parameter_constraints: ClassVar[Constraints] = {
         "estimator": [HasMethods(["fit", "predict"])],
         "order": [HasMethods("fit"), AnytimeModel, PrefixModels, GroupSequence, HasMethods("positions"), "array-like"],
-        "stages": [None, Integral, str, "array-like", HasMethods("__iter__")],
+        "stages": [None, Integral, "array-like", HasMethods("__iter__")],
         "feature_groups": [FeatureGroups, dict, "array-like", None],
         "costs": [dict, "array-like", None],
         "n_jobs": [Integral, None],
@@ -141,7 +123,10 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
         """
         self._validate_params()
         rows = training_rows(self.estimator, X, y, sample_weight, owner=self)
-        self._adopt(*self._learned(X, y, rows, progress))
+        model, order = self._learned(X, y, rows, progress)
+        self._adopt(model)
+        if order is not None:
+            self.order_estimator_ = order
         return self
 
     @classmethod
@@ -149,72 +134,12 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
         """Return a fitted estimator that holds a model, with the settings that the model was learned with."""
         found = cls(**model.settings)  # type: ignore[arg-type]
         found._validate_params()
-        found._adopt(model, None)
+        found._adopt(model)
         return found
 
-    def predict(
-        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
-    ) -> Array:
-        """Predict with the last clone, or with what a budget, a stage or the available groups allow.
-
-        Only the columns of the groups that the chosen clone has bought are read: the others may be NaN, or missing from
-        a data frame. Columns of a frame are found by their names, in any order; arrays have the columns of ``fit``.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-        budget : float, optional
-            Use the longest prefix of the sequence that costs no more and has a clone.
-        stage : int, optional
-            Use the longest prefix of at most this many groups that has a clone; 0 is the mean or the class frequencies.
-        available : collection of group names, optional
-            Use the longest prefix inside these groups that has a clone.
-
-        Returns
-        -------
-        array of shape (n,) or (n, P)
-        """
-        return self._answer("predict", X, budget, stage, available)
-
-    @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(
-        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
-    ) -> Float:
-        """Return probabilities of the classes, shape (n, P); keywords as in :meth:`predict`."""
-        return self._answer("predict_proba", X, budget, stage, available)
-
-    @available_if(_estimator_has("predict_log_proba"))  # type: ignore[untyped-decorator]
-    def predict_log_proba(
-        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
-    ) -> Float:
-        """Return log probabilities of the classes, shape (n, P); keywords as in :meth:`predict`."""
-        return self._answer("predict_log_proba", X, budget, stage, available)
-
-    @available_if(_estimator_has("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(
-        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
-    ) -> Float:
-        """Return the scores of the estimator; keywords as in :meth:`predict`. Stage 0 has log odds."""
-        return self._answer("decision_function", X, budget, stage, available)
-
-    def staged_predict(self, X: object) -> Iterator[Array]:
-        """Yield the predictions after each group; a stage without a clone repeats the one before."""
-        return self._staged("predict", X)
-
-    @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def staged_predict_proba(self, X: object) -> Iterator[Float]:
-        """Yield the probabilities after each group, as :meth:`staged_predict` does."""
-        return self._staged("predict_proba", X)
-
-    def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
-        check_is_fitted(self)
-        return like(X, self.model_.answer(X, method, budget=budget, stage=stage, available=available))
-
-    def _staged(self, method: str, X: object) -> Iterator[Array]:
-        check_is_fitted(self)
-        answers = self.model_.stage_answers(self.model_.table(X))
-        next(answers)  # stage 0
-        yield from (like(X, respond(method)) for respond in answers)
+    def _offers(self, method: str) -> bool:
+        getattr(self.estimators_[-1] if hasattr(self, "estimators_") else self.estimator, method)
+        return True
 
     def _learned(self, X: object, y: object, rows: TrainingRows, progress: Progress) -> tuple[PrefixModels, object]:
         """Return the fitted model, and the estimator that learned the order, if one was fitted."""
@@ -235,9 +160,9 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
                 raise ValueError(f"{name} is for an order that is a list of groups: the model of the order has its own")
         return learned_order(self.order, X, rows)
 
-    def _adopt(self, model: PrefixModels, learned: object) -> None:
+    def _adopt(self, model: PrefixModels) -> None:
         """Keep a model, copy it into the attributes that users read, and remove those of an earlier fit."""
-        for name in ("feature_names_in_", "classes_", "order_"):
+        for name in ("feature_names_in_", "classes_", "order_estimator_"):
             if name in vars(self):
                 delattr(self, name)
         self.model_, self.estimators_, self.stages_ = model, model.fitted, model.ends
@@ -247,8 +172,6 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
             self.feature_names_in_ = np.asarray(model.layout.names, dtype=object)
         if model.classes is not None:
             self.classes_ = model.classes
-        if learned is not None:
-            self.order_ = learned
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -264,11 +187,6 @@ class StagedEstimators(ScoresAtBudget, MetaEstimatorMixin, BaseEstimator):  # ty
             both = getattr(own.input_tags, name) and (order is None or getattr(order.input_tags, name))
             setattr(tags.input_tags, name, both)
         return tags
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        order = self.sequence_.to_html() if hasattr(self, "model_") else ""
-        return {kind: text + order * (kind == "text/html") for kind, text in bundle.items()}
 
 
 def _cut(sequence: GroupSequence, stage: int) -> GroupSequence:

@@ -1,4 +1,4 @@
-"""The estimator that the command line and explore use: settings that hold on a table that nobody has looked at.
+"""The defaults of the command line and explore, for tables that nobody has looked at.
 
 Alpha, the correction and pairs of columns are chosen by cross-validation, over all budgets. Groups that gain nothing
 on training rows, or come after the best budget on held-out rows, are not bought.
@@ -20,13 +20,13 @@ from budgetline.groups import FeatureGroups
 
 Estimator = BaseRegressor | BaseClassifier
 FOLDS, MOST_PAIRS, FEW_PAIRS = 5, 20, 5
-"""Number of folds, and numbers of pairs of columns that are tried: many, or few if fits take long."""
+"""Number of folds, and of pairs of columns to try: many, or few if fits take long."""
 NOTHING = 0.01
 """A group gains nothing if it explains less than this share of one row."""
 MANY_GROUPS, MUCH_WORK, FEW_ROWS = 200, 200_000, 4_000
-"""With more groups, or more rows times groups, fits of losses that need refits take long.
+"""With more groups, or more rows times groups, a search for losses other than squared error takes long.
 
-They use rule "score", which refits no candidate. Settings are chosen on fewer rows, but not fewer than ``FEW_ROWS``.
+Then rule "score" refits no candidate, and settings are chosen on fewer rows, at least ``FEW_ROWS``.
 """
 
 
@@ -47,7 +47,7 @@ def unattended(
     max_groups: int | None = None,
     **others: Any,
 ) -> Estimator:
-    """Return an estimator, not fitted; what is None is chosen here, or on folds, or is the library's default.
+    """Return an unfitted estimator. What is None is chosen here, or on folds, or is the library's default.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def unattended(
     pairs : int or None
         None: try none and 20 pairs, if there are folds, an encoding and rows in memory.
     all_groups : bool
-        Buy groups as well that gain nothing, or come after the budget that is best on held-out rows.
+        Also buy groups that gain nothing, or come after the budget that is best on held-out rows.
     alpha, correction, rule, loss, max_groups, **others
         Parameters of the estimator.
     """
@@ -87,7 +87,7 @@ def unattended(
 
 
 def estimator_for(groups: FeatureGroups | None, *, classes: bool, **settings: Any) -> Estimator:
-    """Return the estimator for a task, not fitted; settings that are None keep the library's defaults."""
+    """Return an unfitted estimator; settings that are None keep the library's defaults."""
     given = {name: value for name, value in settings.items() if value is not None}
     if classes:
         return (AnytimeClassifierCV if "cv" in given else AnytimeClassifier)(groups, **given)
@@ -95,22 +95,22 @@ def estimator_for(groups: FeatureGroups | None, *, classes: bool, **settings: An
 
 
 def takes_long(n_groups: int, n_rows: int) -> bool:
-    """Return whether a search that refits every candidate at every step takes too long for somebody who waits."""
+    """Return whether refitting every candidate at every step takes too long for somebody who waits."""
     return n_groups > MANY_GROUPS or n_groups * n_rows > MUCH_WORK
 
 
 def search_rows(n_groups: int) -> int:
-    """Return how many rows settings are chosen on, if that takes long on all rows."""
+    """Return on how many rows settings are chosen if all rows take long."""
     return max(FEW_ROWS, MUCH_WORK // n_groups)
 
 
 def usual_folds(y: Array, *, classes: bool) -> int | None:
-    """Return the number of folds: 5, or fewer if rows or those of a class are few; None if there are too few."""
+    """Return the number of folds: 5, fewer if the rows of a class are few, None if there are too few."""
     rows = int(np.unique(y, return_counts=True)[1].min()) if classes else y.size // 2
     folds = min(FOLDS, rows)
     return folds if folds >= 2 else None
 
 
 def shuffled_rows(n_rows: int) -> Positions:
-    """Return the rows in random order, always the same one: estimators cut the rows into folds in their order."""
+    """Return the rows in a fixed random order: estimators cut rows into folds in their order."""
     return np.asarray(shuffle(np.arange(n_rows), random_state=0), dtype=np.intp)

@@ -1,27 +1,31 @@
 """Evaluation: what each budget buys, the effects of columns, and comparisons of methods over all budgets."""
 
-from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions, oracle_curve
+from budgetline.evaluation.budget_curves import budget_curve
+from budgetline.evaluation.cascades import Cascade, cascade, cascades
 from budgetline.evaluation.comparison import Comparison, compare, cross_val_budget_curve
-from budgetline.evaluation.curve import BudgetCurve, plateau, stopping_cost, timeliness
+from budgetline.evaluation.curve import BudgetCurve, stopping_cost, timeliness
 from budgetline.evaluation.displays import BudgetCurveDisplay
 from budgetline.evaluation.effects import Effects, effects_of
-from budgetline.evaluation.metrics import NDCG, ndcg_score, with_positive
+from budgetline.evaluation.rankings import map_score, ndcg_score
+from budgetline.evaluation.survival import concordance, integrated_brier, survival_function
 
 __all__ = [
-    "NDCG",
     "BudgetCurve",
     "BudgetCurveDisplay",
+    "Cascade",
     "Comparison",
     "Effects",
     "budget_curve",
+    "cascade",
+    "cascades",
     "compare",
+    "concordance",
     "cross_val_budget_curve",
-    "curve_of_predictions",
     "effects_of",
+    "integrated_brier",
+    "map_score",
     "ndcg_score",
-    "oracle_curve",
-    "plateau",
     "stopping_cost",
+    "survival_function",
     "timeliness",
-    "with_positive",
 ]

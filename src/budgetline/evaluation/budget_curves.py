@@ -1,43 +1,30 @@
-"""Budget curves of a fitted model on held-out data (a table, moments or a source), or of predictions."""
+"""Budget curves of a fitted model on held-out data: a table, moments or a source."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgWarning
-from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score, roc_auc_score
 
-from budgetline.arrays import Float
-from budgetline.budgets import Rates
+from budgetline.arrays import Array, Float
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
-from budgetline.evaluation.curve import BudgetCurve, explained_share
+from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.held_out import HeldOut
-from budgetline.evaluation.metrics import LOSSES, METRICS, NDCG, Metric, RowMetric, as_metric, name_of
-from budgetline.inputs import check_finite, raise_missing
+from budgetline.evaluation.metrics import METRICS, Metric, RowMetric, as_metric
+from budgetline.inputs import check_finite
 from budgetline.messages import shown, warn
-from budgetline.model.anytime import AnytimeModel, as_model
-from budgetline.model.staged import Staged
+from budgetline.model.anytime import AnytimeModel, Staged, as_model
 from budgetline.moments.moments import Moments, moments_of
 from budgetline.moments.passes import not_empty, sum_over
 from budgetline.moments.sums import RowSums
 
 GATHER_BYTES = 1 << 31
 """Most memory for the scores of all rows and stages, which some metrics need."""
-OF_PREDICTIONS: dict[str, Callable[..., float]] = {
-    "explained": mean_squared_error,
-    "F": mean_squared_error,
-    "mse": mean_squared_error,
-    "r2": r2_score,
-    "accuracy": accuracy_score,
-    "roc_auc": partial(roc_auc_score, multi_class="ovr"),
-    "log_loss": log_loss,
-}
-"""Functions of (y_true, y_pred) behind the names."""
 
 
 def budget_curve(
@@ -46,27 +33,30 @@ def budget_curve(
     y: object = None,
     *,
     metric: object = "explained",
+    pos_label: object = None,
     sample_weight: object = None,
     qid: object = None,
 ) -> BudgetCurve:
-    """Return what each budget buys on held-out data: a metric of every stage against its cost, from cost 0 on.
+    """Return what each budget buys on held-out data: a metric of every stage against its cost, starting at cost 0.
 
     Parameters
     ----------
     model : fitted estimator of this library, or a pipeline or search that ends in one
     X : array, sparse matrix, data frame, Moments or Source
-        Held-out data. :class:`Moments` (of X and y) are enough for the metrics of squared error. A source is read in
-        chunks; the predictions of all rows are kept only for metrics that are not means over rows.
+        Held-out data. `Moments` (of X and y) determine the metrics of squared error. A source is read in chunks; only
+        metrics that are not means over rows keep the predictions of all rows.
     y : array of shape (n,) or (n, P)
     metric : str, scorer or function
-        - "explained": F/R(∅), the share of the held-out risk of the intercept-only model that is explained, in the
-          model's own loss without the penalty (for squared error 1 − MSE/MSE₀, for classes 1 − log loss/log loss₀);
-        - "F": R(∅) − R, the same in units of the loss (for squared error ½(MSE₀ − MSE));
+        - "explained": F/R(∅), the share of the held-out loss of the intercept-only model that is removed, without the
+          penalty (for squared error 1 − MSE/MSE₀, for classes 1 − log loss/log loss₀);
+        - "gain": R(∅) − R, the same in units of the loss (for squared error ½(MSE₀ − MSE));
         - "mse", "r2" (means over targets), "log_loss", "accuracy", "roc_auc" (for several classes the mean of each
           against the rest). The last two also accept a regressor if y has two values: the threshold is halfway;
-        - "ndcg@5" and the like, or ``NDCG(k, empty=…)``: see :func:`budgetline.evaluation.ndcg_score`;
+        - "ndcg@5" and the like: see `budgetline.evaluation.ndcg_score`;
         - the name of any scikit-learn scorer, a scorer, or a function of (y_true, y_pred). A callable is such a
           function if its first argument starts with ``y`` or it has exactly two, else a scorer: greater is better.
+    pos_label : label, optional
+        The positive class, of two, for metrics about one class: "f1", "precision", "recall", "average_precision", ….
     sample_weight : array of shape (n,), optional
     qid : array of shape (n,), optional
         The query of each row, for NDCG.
@@ -81,7 +71,7 @@ def budget_curve(
     >>> curve.costs[:4].tolist(), curve.values[:4].round(3).tolist()
     ([0.0, 1.0, 2.0, 3.0], [0.5, 0.747, 0.76, 0.813])
     """
-    measure = as_metric(metric)
+    measure = as_metric(metric, pos_label)
     if isinstance(X, Moments | Source):
         return _curve(*_without_table(model, X, measure, y, sample_weight, qid), measure)
     held = HeldOut.of(model, X, y, sample_weight, qid)
@@ -100,9 +90,9 @@ def _curve(model: Staged, values: Float, measure: Metric) -> BudgetCurve:
 
 
 def training_curve(model: Staged) -> BudgetCurve:
-    """Return the "explained" curve of :func:`budget_curve` on the training rows, without reading them.
+    """Return the "explained" curve of `budget_curve` on the training rows, without reading them.
 
-    The gains of a sequence are less the ridge penalty, λ/2 ‖w‖² of standardised columns, which is added here.
+    The gains of a sequence subtract the ridge penalty, λ/2 ‖w‖² of standardised columns; it is added here.
     """
     curve = BudgetCurve.of(model)
     if not isinstance(model, AnytimeModel) or not model.sequence.null_value > 0:
@@ -113,74 +103,10 @@ def training_curve(model: Staged) -> BudgetCurve:
     return replace(curve, values=curve.values + np.append(0.0, penalty) / model.sequence.null_value)
 
 
-def curve_of_predictions(
-    y_true: object,
-    predictions: Sequence[ArrayLike],
-    costs: ArrayLike,
-    *,
-    metric: object = "explained",
-    sample_weight: object = None,
-    qid: object = None,
-) -> BudgetCurve:
-    """Return the curve of predictions made at increasing costs.
-
-    Parameters
-    ----------
-    y_true, sample_weight, qid
-        As in :func:`budget_curve`.
-    predictions : sequence of K arrays
-        Numbers for "explained", "F", "mse" and "r2", labels for "accuracy", scores for "roc_auc" and "ndcg@k",
-        probabilities for "log_loss".
-    costs : array of shape (K,)
-        Starting at 0, before any group.
-    metric : str or function of (y_true, y_pred)
-        Smaller is better if the name of the function ends in error, loss or deviance.
-
-    Examples
-    --------
-    >>> from budgetline.evaluation import curve_of_predictions
-    >>> curve_of_predictions([0.0, 2.0], [[1.0, 1.0], [0.5, 1.5]], [0, 3]).values.tolist()
-    [0.0, 0.75]
-    """
-    predictions = list(predictions)
-    if len(predictions) != np.size(costs):
-        raise ValueError(f"{len(predictions)} predictions do not belong to {np.size(costs)} costs")
-    raise_missing(y_true)
-    name, function, greater = _function_of(metric, qid)
-    extra = {} if sample_weight is None else {"sample_weight": sample_weight}
-    values = np.array([float(function(y_true, predicted, **extra)) for predicted in predictions])
-    if metric in ("explained", "F"):
-        risks = values * (np.size(predictions[0]) // np.shape(predictions[0])[0]) / 2  # half the sum over targets
-        values = explained_share(risks) if metric == "explained" else risks[0] - risks
-    return BudgetCurve(np.asarray(costs, dtype=np.float64), values, name, greater)
-
-
-def oracle_curve(curve: object) -> BudgetCurve:
-    """Return the paper's Oracle: the steps of a curve sorted by improvement per cost, as if they could be reordered.
-
-    This is a heuristic, not an upper bound: gains change when groups are reordered, and a better sequence may exist.
-    :func:`budgetline.certify` proves a bound.
-
-    Examples
-    --------
-    >>> from budgetline import BudgetCurve
-    >>> from budgetline.evaluation import oracle_curve
-    >>> oracle = oracle_curve(BudgetCurve([0, 2, 3], [0.0, 0.2, 1.0]))
-    >>> oracle.costs.tolist(), oracle.values.tolist(), oracle.label
-    ([0.0, 1.0, 3.0], [0.0, 0.8, 1.0], 'oracle (heuristic)')
-    """
-    base = BudgetCurve.of(curve)
-    order = Rates.of(np.diff(base.improvement()), np.diff(base.costs)).order()
-    costs, gains = (np.append(0.0, np.cumsum(np.diff(each)[order])) for each in (base.costs, base.values))
-    groups = ("", *(base.groups[1 + k] for k in order)) if base.groups else ()
-    label = f"{base.label} oracle (heuristic)".strip()
-    return replace(base, costs=costs, values=base.values[0] + gains, groups=groups, label=label, folds=(), errors=None)
-
-
 def _without_table(
     fitted: object, held: Moments | Source, metric: Metric, *given: object
 ) -> tuple[AnytimeModel, Float]:
-    """Return the model and its metric on moments or a source; these hold y and weights, and no pipeline fits them."""
+    """Return the model and its metric of every stage, from moments or a source."""
     what = "moments" if isinstance(held, Moments) else "sources"
     if any(part is not None for part in given):
         raise ValueError(f"{what} hold y, weights and queries: pass none")
@@ -192,9 +118,7 @@ def _without_table(
     model.columns.check(held.feature_names, held.n_features)
     if isinstance(held, Moments):
         return model, _from_moments(model, held, metric)
-    source = held.reopened()  # data may have changed since a fit read the same source
-    if model.encoding is not None:
-        source = source.raw().encoded(model.encoding)
+    source = held if model.encoding is None else held.raw().encoded(model.encoding)
     return model, _over_source(model, source, metric, fitted)
 
 
@@ -211,28 +135,13 @@ def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Floa
     sd = np.sqrt(variance)
     sizes = np.abs(model.stages.coef_path) @ sd[:D] + sd[D:]
     if np.any(moments.eps * sizes**2 > 1e-6 * (errors[:1] + errors[1:])):
-        why = "the coefficients are so large that moments do not determine the errors: evaluate the model on the data"
-        warn(why, LinAlgWarning)
+        text = "the coefficients are so large that moments do not determine the errors: evaluate the model on the data"
+        warn(text, LinAlgWarning)
     return metric.finished(metric.of_errors(errors), variance[D:])
 
 
-def _function_of(metric: object, qid: object) -> tuple[str, Callable[..., float], bool]:
-    """Return the name of a metric, its function of (y_true, y_pred), and whether greater is better."""
-    if hasattr(metric, "_score_func"):
-        raise ValueError(f"{shown(metric)} is a scorer of estimators: pass its function of (y_true, y_pred)")
-    if callable(metric):
-        name = name_of(metric)
-        return name, metric, not name.endswith(LOSSES)
-    if isinstance(metric, str) and metric in OF_PREDICTIONS:
-        return metric, OF_PREDICTIONS[metric], METRICS[metric].greater_is_better
-    ndcg = as_metric(metric) if isinstance(metric, NDCG) or str(metric).startswith("ndcg") else None
-    if isinstance(ndcg, NDCG):
-        return ndcg.name, lambda y, scores, sample_weight=None: ndcg.of_scores(y, scores, qid, sample_weight), True
-    raise ValueError(f"unknown metric {shown(metric)}; known are {', '.join(OF_PREDICTIONS)}, ndcg@k, or a function")
-
-
 def _over_source(model: AnytimeModel, source: Source, metric: Metric, fitted: object) -> Float:
-    """Return a metric of every stage over a source, shape (1 + stages,); scorers may look at ``fitted``."""
+    """Return the metric of every stage over a source, shape (1 + stages,); scorers see ``fitted``."""
     columns, names = model.last.columns, source.feature_names
     labels = tuple(str(d) if names is None else names[d] for d in columns)
     # the two values of a regressor's y are known only after the last row
@@ -245,7 +154,7 @@ def _over_source(model: AnytimeModel, source: Source, metric: Metric, fitted: ob
 
 
 def _chunk_sums(model: AnytimeModel, labels: tuple[str, ...], metric: RowMetric, chunk: Chunk) -> RowSums | None:
-    """Return the sums of a chunk, None if all weights are zero; errors name columns by ``labels``."""
+    """Return the sums over a chunk, None if all weights are zero; errors name columns by ``labels``."""
     weight = float(chunk.n_rows if chunk.weight is None else chunk.weight.sum())
     if not weight:
         return None
@@ -268,20 +177,21 @@ class _Gathered:
     def __add__(self, other: _Gathered) -> _Gathered:
         both = _Gathered(self.chunks + other.chunks)
         if sum(chunk.X.nbytes for chunk in both.chunks) > GATHER_BYTES:
-            raise MemoryError(
-                f"this metric needs the predictions of all rows and stages, more than {GATHER_BYTES >> 30} GB: "
-                "evaluate a part of the rows, or choose a metric that is a mean over rows"
-            )
+            needs = f"this metric needs the predictions of all rows and stages, more than {GATHER_BYTES >> 30} GB"
+            raise MemoryError(f"{needs}: evaluate some of the rows, or choose a metric that is a mean over rows")
         return both
 
     def held_out(self, model: AnytimeModel, fitted: object) -> HeldOut:
-        """Return all rows with their scores; X is gone."""
-        scores, y = np.concatenate([c.X for c in self.chunks]), np.concatenate([c.y for c in self.chunks])
-        weights = [c.weight for c in self.chunks if c.weight is not None]
-        queries = [c.qid for c in self.chunks if c.qid is not None]
-        weight, qid = np.concatenate(weights) if weights else None, np.concatenate(queries) if queries else None
-        gone = np.empty((len(y), 0))  # scorers pass it on to predict
-        return HeldOut(model, gone, y, gone, weight, qid, fitted, scores)
+        """Return all rows with their scores, but without X."""
+        scores, y, weight, qid = map(_joined, zip(*((c.X, c.y, c.weight, c.qid) for c in self.chunks), strict=True))
+        nothing = np.empty((len(y), 0))  # scorers pass it on to predict
+        return HeldOut(model, nothing, y, nothing, weight, qid, fitted, scores)
+
+
+def _joined(parts: Iterable[Array | None]) -> Any:
+    """Return the arrays of all chunks as one array; None if no chunk has one."""
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if known else None
 
 
 def _chunk_scores(model: AnytimeModel, labels: tuple[str, ...], chunk: Chunk) -> _Gathered:

@@ -1,4 +1,4 @@
-"""BudgetCurve, and the paper's summaries of a curve (§6.2): timeliness, stopping cost, plateau."""
+"""BudgetCurve, and the paper's summaries of a curve (§6.2): timeliness and stopping cost."""
 
 from __future__ import annotations
 
@@ -11,25 +11,20 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
 from budgetline.arrays import Float
-from budgetline.budgets import SLACK, Demand, Interpolation, affordable, check_interpolation
-from budgetline.evaluation.pictures import steps
+from budgetline.budgets import SLACK, Interpolation, affordable, check_interpolation, check_stop, share_of_budgets
 from budgetline.inputs import check_number, floats_of
 from budgetline.messages import shown
 from budgetline.model.anytime import as_staged
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.tables import Tabular, html_table, text_table
 
-PLATEAUS = (0.95, 0.96, 0.97, 0.98, 0.99)
-PLATEAU_COST = 0.2
-"""A plateau begins where the next percent of the objective takes more than this share of the total cost."""
-
 
 @dataclass(frozen=True, eq=False)
 class BudgetCurve(Tabular):
     """Quality against cost: the value of a model before any group, then after each group.
 
-    A budget between two costs buys the lower one ("step"). The paper joins the points by straight lines instead
-    ("linear"), which credits a group before it is paid for.
+    A budget between two costs buys the lower one ("step"). The paper joins the points by lines ("linear"), which
+    credits a group before it is paid for.
 
     Attributes
     ----------
@@ -78,9 +73,9 @@ class BudgetCurve(Tabular):
 
     @classmethod
     def of(cls, source: object) -> BudgetCurve:
-        """Return the training curve F/R(∅) of a sequence or of a fitted model; a curve is returned as it is.
+        """Return the training curve F/R(∅) of a sequence or of a fitted model; a curve is returned unchanged.
 
-        :class:`StagedEstimators` have the curve of the model that chose the order; NaN if no model did.
+        For `StagedEstimators` it is the curve of the model that chose the order; NaN if no model did.
         """
         if isinstance(source, BudgetCurve):
             return source
@@ -93,20 +88,17 @@ class BudgetCurve(Tabular):
         return cls(costs, values, groups=("", *map(str, sequence.groups)), label="training")
 
     @classmethod
-    def mean(
-        cls, curves: Sequence[BudgetCurve], *, grid: ArrayLike | None = None, interpolation: Interpolation = "step"
-    ) -> BudgetCurve:
-        """Return the mean of several curves, and its standard error, on a common grid of costs.
+    def mean(cls, curves: Sequence[BudgetCurve]) -> BudgetCurve:
+        """Return the mean of curves, and its standard error, at every cost at which one of them has a point.
 
-        The default grid has every cost at which one of the curves has a point. If curves have several points at one
-        cost, such as free groups, the mean has them, too: the mean of the first points, of the second points, ….
+        Several points at one cost, such as free groups, have a mean each: of the first points, of the second, ….
         """
         curves = tuple(curves)
         if not curves:
             raise ValueError("there are no curves to take the mean of")
         if len(metrics := {c.metric for c in curves}) > 1:
             raise ValueError(f"curves of different metrics have no mean: {', '.join(sorted(metrics))}")
-        costs, table = _every_point(curves, interpolation) if grid is None else _on_grid(curves, grid, interpolation)
+        costs, table = _every_point(curves)
         spread = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else None
         return replace(curves[0], costs=costs, values=table.mean(axis=0), groups=(), folds=curves, errors=spread)
 
@@ -121,7 +113,7 @@ class BudgetCurve(Tabular):
         budgets = floats_of(budget)
         if np.isnan(budgets).any() or np.any(budgets < 0):
             raise ValueError(f"budgets must be ≥ 0, got {shown(budget)}")
-        if self.folds:  # exact for both interpolations, whatever the grid
+        if self.folds:  # exact for both interpolations
             mean = np.mean([fold.at(budgets, interpolation=interpolation) for fold in self.folds], axis=0)
             return mean if budgets.ndim else float(mean)
         last = affordable(self.costs, budgets) - 1
@@ -157,18 +149,18 @@ class BudgetCurve(Tabular):
         return f"BudgetCurve({len(self)} points, {change} at cost {self.total_cost:.6g})"
 
     def _repr_html_(self) -> str:
-        return steps(self.costs, self.values) + html_table(list(self.to_dict()), self._cells())
+        return html_table(list(self.to_dict()), self._cells())
 
     def _cells(self) -> list[list[str]]:
         rows = zip(*self.to_dict().values(), strict=True)
         return [[cell if isinstance(cell, str) else f"{cell:.6g}" for cell in row] for row in rows]
 
 
-def _every_point(curves: Sequence[BudgetCurve], interpolation: Interpolation) -> tuple[Float, Float]:
-    """Return the costs (K,) of all points of some curves, and the values (n, K) of the n curves there.
+def _every_point(curves: Sequence[BudgetCurve]) -> tuple[Float, Float]:
+    """Return the costs (K,) of all points of n curves, and the values (n, K) of the curves there.
 
-    Costs that differ by rounding are one cost. Each cost has as many points as the curve with the most points there;
-    the other curves stay at their last point.
+    Costs that differ by rounding are one cost. It has as many points as the curve with the most points there has; the
+    other curves stay at their last point.
     """
     every = np.unique(np.concatenate([curve.costs for curve in curves]))
     starts = np.flatnonzero(np.append(True, every[1:] > every[:-1] * (1 + SLACK)))
@@ -182,20 +174,8 @@ def _every_point(curves: Sequence[BudgetCurve], interpolation: Interpolation) ->
     for curve, begin, end in zip(curves, first[:, cost], stop[:, cost], strict=True):
         point, there = np.minimum(begin + rank, end - 1), end > begin
         costs = np.maximum(costs, np.where(there, curve.costs[point], 0.0))
-        values.append(np.where(there, curve.values[point], curve.at(high[cost], interpolation=interpolation)))
+        values.append(np.where(there, curve.values[point], curve.at(high[cost])))
     return costs, np.array(values)
-
-
-def _on_grid(curves: Sequence[BudgetCurve], grid: ArrayLike, interpolation: Interpolation) -> tuple[Float, Float]:
-    """Return costs and values as :func:`_every_point` does: before any group, and at each cost of a grid."""
-    points = np.unique(np.asarray(grid, dtype=np.float64))
-    if not points.size or points[0] < 0 or not np.isfinite(points).all():
-        raise ValueError("the grid must consist of finite costs ≥ 0, one at least")
-    first = np.array([[curve.values[0]] for curve in curves])
-    table = np.hstack([first, np.array([curve.at(points, interpolation=interpolation) for curve in curves])])
-    if points[0] == 0 and np.array_equal(table[:, 0], table[:, 1]):  # otherwise some groups are free
-        return points, table[:, 1:]
-    return np.concatenate([[0.0], points]), table
 
 
 def explained_share(risks: Float) -> Float:
@@ -206,10 +186,10 @@ def explained_share(risks: Float) -> Float:
 def timeliness(
     curve: object, stop: float | None = None, *, fraction: float | None = None, interpolation: Interpolation = "step"
 ) -> float:
-    """Return the mean of a curve over budgets spread evenly from 0 to a stopping cost.
+    """Return the mean of a curve over budgets spread evenly from 0 to a stopping cost: (1/T) ∫₀ᵀ v(B) dB.
 
-    That is (1/T) ∫₀ᵀ v(B) dB; for a curve of F/R(∅) it is the paper's timeliness. Beyond the last point the curve stays
-    at its last value. For T = 0 it is v(0), the value of free groups.
+    For a curve of F/R(∅) it is the paper's timeliness. Beyond the last point the curve stays at its last value. For
+    T = 0 it is v(0), the value of free groups.
 
     Parameters
     ----------
@@ -218,7 +198,7 @@ def timeliness(
     stop : float, optional
         The stopping cost T; default: the cost of the whole curve. To compare methods, use the same T for all.
     fraction : float in [0, 1], optional
-        Instead of ``stop``: stop at the :func:`stopping_cost` of this curve, the paper's α-stopping cost.
+        Instead of ``stop``: stop at the `stopping_cost` of this curve, the paper's α-stopping cost.
     interpolation : {"step", "linear"}
         "step" counts a group once it has been paid for; "linear", as in the paper's tables, joins the points by lines.
 
@@ -234,16 +214,17 @@ def timeliness(
         if stop is not None:
             raise ValueError("pass at most one of stop and fraction")
         stop = stopping_cost(curve, fraction)
-    demand = Demand.of(curve.total_cost, stop, None, None, interpolation)
+    check_interpolation(interpolation)
+    stop = curve.total_cost if stop is None else check_stop(stop)
     if curve.folds:
-        return float(np.mean([timeliness(fold, demand.stop, interpolation=interpolation) for fold in curve.folds]))
-    paid = demand.weights(curve.costs[:-1], curve.costs[1:])  # the share of the budgets that pay for each step
+        return float(np.mean([timeliness(fold, stop, interpolation=interpolation) for fold in curve.folds]))
+    paid = share_of_budgets(curve.costs[:-1], curve.costs[1:], stop, interpolation)
     shares = -np.diff(np.concatenate([[1.0], paid, [0.0]]))
     return float(curve.values[shares > 0] @ shares[shares > 0])
 
 
 def stopping_cost(curve: object, fraction: float) -> float:
-    """Return the first cost at which a curve has made a fraction of its whole improvement: the α-stopping cost.
+    """Return the first cost at which a curve reaches a fraction of its whole improvement: the α-stopping cost.
 
     The paper uses the training curve of CS-G-OMP (``rule="omp"``) for every method. Fraction 1 is the whole cost.
 
@@ -262,22 +243,3 @@ def stopping_cost(curve: object, fraction: float) -> float:
         raise ValueError(f"the curve has values that are not finite: {curve.metric} has no stopping cost")
     needed = float(fraction) * gain[-1]
     return float(curve.costs[np.argmax(gain >= needed - SLACK * abs(needed))])
-
-
-def plateau(curve: object) -> float:
-    """Return the fraction α of its improvement at which a curve has reached its plateau.
-
-    With cost(α) the :func:`stopping_cost`, it is the smallest α of 0.95, 0.96, …, 0.99 with cost(α + 0.01) − cost(α)
-    above 20 % of the total cost, otherwise 1. The paper uses the training curve of CS-G-OMP.
-
-    Examples
-    --------
-    >>> from budgetline import BudgetCurve
-    >>> from budgetline.evaluation import plateau
-    >>> plateau(BudgetCurve([0, 1, 2, 5], [0.0, 0.5, 0.975, 1.0]))
-    0.97
-    """
-    curve = BudgetCurve.of(curve)
-    costs = [stopping_cost(curve, fraction) for fraction in (*PLATEAUS, 1.0)]
-    steps = np.diff(costs) > PLATEAU_COST * curve.total_cost * (1 + SLACK)
-    return PLATEAUS[int(np.argmax(steps))] if steps.any() else 1.0

@@ -7,14 +7,11 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from budgetline.arrays import Float
-from budgetline.budgets import Interpolation, check_interpolation
-from budgetline.evaluation.budget_curves import budget_curve, curve_of_predictions
+from budgetline.evaluation.budget_curves import budget_curve
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import label_of
-from budgetline.evaluation.pictures import DOWN, UP, Axis
+from budgetline.evaluation.pictures import DOWN, UP, ScoreEffect
 from budgetline.messages import shown
 
 Artist = Any
@@ -33,8 +30,7 @@ MOST_TICKS = 8
 class BudgetCurveDisplay:
     """Plot of what each budget buys. Needs matplotlib: ``pip install 'budgetline[plot]'``.
 
-    Make one with :meth:`from_estimator` or :meth:`from_predictions`, or from curves, and call :meth:`plot` to draw it,
-    possibly on the axes of another display.
+    Make one with `from_estimator` or from curves. `plot` draws it, possibly on the axes of another display.
 
     Parameters
     ----------
@@ -52,7 +48,7 @@ class BudgetCurveDisplay:
     --------
     >>> from budgetline import BudgetCurve, BudgetCurveDisplay
     >>> display = BudgetCurveDisplay({"ours": BudgetCurve([0, 1, 4], [0.0, 0.5, 1.0])})
-    >>> display.plot(stop=2).ax_.get_xlabel()
+    >>> display.plot().ax_.get_xlabel()
     'cost'
     """
 
@@ -73,6 +69,7 @@ class BudgetCurveDisplay:
         y: object,
         *,
         metric: object = "explained",
+        pos_label: object = None,
         sample_weight: object = None,
         qid: object = None,
         name: str | None = None,
@@ -81,64 +78,27 @@ class BudgetCurveDisplay:
         """Plot the curve of a fitted model on held-out data, or of several in a mapping name -> model.
 
         ``name`` is the label of the curve, by default the name of the estimator's class; data and metric are as in
-        :func:`budget_curve`, other arguments as in :meth:`plot`.
+        `budget_curve`, other arguments as in `plot`.
         """
         if isinstance(estimator, Mapping) and name is not None:
             raise ValueError(f"name={shown(name)} is for one estimator: a mapping names its own")
         models = estimator if isinstance(estimator, Mapping) else {name or type(estimator).__name__: estimator}
-        data = {"metric": metric, "sample_weight": sample_weight, "qid": qid}
+        data = {"metric": metric, "pos_label": pos_label, "sample_weight": sample_weight, "qid": qid}
         return cls({label: budget_curve(model, X, y, **data) for label, model in models.items()}).plot(**plot)
 
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true: object,
-        predictions: Sequence[ArrayLike],
-        costs: ArrayLike,
-        *,
-        metric: object = "explained",
-        sample_weight: object = None,
-        qid: object = None,
-        name: str | None = None,
-        **plot: Any,
-    ) -> BudgetCurveDisplay:
-        """Plot the curve of predictions made at increasing costs, whatever model made them.
-
-        ``name`` is the label of the curve; data and metric are as in
-        :func:`budgetline.evaluation.curve_of_predictions`, other arguments as in :meth:`plot`.
-        """
-        curve = curve_of_predictions(y_true, predictions, costs, metric=metric, sample_weight=sample_weight, qid=qid)
-        return cls({name or "predictions": curve}).plot(**plot)
-
-    def plot(
-        self,
-        ax: Artist = None,
-        *,
-        stop: float | Mapping[str, float] | None = None,
-        log_cost: bool = False,
-        interpolation: Interpolation = "step",
-        bound: BudgetCurve | None = None,
-        **line: Any,
-    ) -> BudgetCurveDisplay:
-        """Draw all curves, and return the display.
+    def plot(self, ax: Artist = None, *, bound: BudgetCurve | None = None, **line: Any) -> BudgetCurveDisplay:
+        """Draw all curves as steps, and return the display.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
             Default: new ones. Pass the axes of another display to draw into them.
-        stop : float, or mapping label -> float, optional
-            Costs at which to draw a vertical line, such as :func:`stopping_cost`.
-        log_cost : bool
-            Whether the axis of costs is logarithmic; it is linear between 0 and the smallest cost.
-        interpolation : {"step", "linear"}
-            What a budget between two points buys.
         bound : BudgetCurve, optional
             Drawn as steps, with the region above it shaded: ``certificate.curve()``. It bounds "explained" on the
-            training data, with the ridge penalty; curves of other data, or with interpolation "linear", may cross it.
+            training data, with the ridge penalty; curves of other data may cross it.
         **line
             Passed on to matplotlib's ``plot``.
         """
-        check_interpolation(interpolation)
         bounds = [] if bound is None else [self._checked_bound(bound)]
         if ax is None:
             _, ax = pyplot().subplots(layout="constrained")
@@ -148,34 +108,23 @@ class BudgetCurveDisplay:
         self.bound_ = self.beyond_ = None
         end = max(curve.total_cost for curve in (*self.curves.values(), *bounds))
         for name, curve in self.curves.items():
-            self._draw(name, curve, end, interpolation, line)
+            self._draw(name, curve, end, line)
         for each in bounds:
             self._draw_bound(each, end)
-        stops = stop if isinstance(stop, Mapping) else {} if stop is None else {f"stop at {stop:.6g}": stop}
-        for label, cost in stops.items():
-            ax.axvline(cost, color="0.4", linestyle="--", linewidth=1, label=label)
-        if log_cost:
-            positive = [curve.costs[curve.costs > 0].min(initial=np.inf) for curve in self.curves.values()]
-            ax.set_xscale("symlog", linthresh=min(positive) if np.isfinite(min(positive)) else 1.0)
         ax.set_xlim(left=0, auto=None)  # longer curves may be drawn into these axes later
         ax.set(xlabel="cost", ylabel=label_of(next(iter(self.curves.values())).metric).text)
         if ax.get_legend_handles_labels()[1]:
             ax.legend()
         return self
 
-    def _draw(
-        self, name: str, curve: BudgetCurve, end: float, interpolation: Interpolation, line: dict[str, Any]
-    ) -> None:
+    def _draw(self, name: str, curve: BudgetCurve, end: float, line: dict[str, Any]) -> None:
         """Draw one curve, and extend it at its last value to the cost ``end``."""
         costs, values = np.append(curve.costs, end), np.append(curve.values, curve.values[-1])
-        label = f"{name} (heuristic)" if "heuristic" in curve.label and "heuristic" not in name else name
-        style = {"drawstyle": "steps-post" if interpolation == "step" else "default", "label": label or None, **line}
-        self.lines_ += self.ax_.plot(costs, values, **style)
+        self.lines_ += self.ax_.plot(costs, values, **{"drawstyle": "steps-post", "label": name or None, **line})
         if curve.errors is not None:
             errors = np.append(curve.errors, curve.errors[-1])
             shade = {"color": self.lines_[-1].get_color(), "alpha": 0.2, "linewidth": 0}
-            step = "post" if interpolation == "step" else None
-            self.bands_.append(self.ax_.fill_between(costs, values - errors, values + errors, step=step, **shade))
+            self.bands_.append(self.ax_.fill_between(costs, values - errors, values + errors, step="post", **shade))
 
     def _checked_bound(self, bound: object) -> BudgetCurve:
         """Return a bound if it is about the metric of the curves."""
@@ -201,74 +150,54 @@ class BudgetCurveDisplay:
         self.ax_.add_collection(self.beyond_, autolim=False)  # it must not change the limits of the axes
 
 
-class EffectsDisplay:
-    """Plot of effects, made by :meth:`Effects.plot`.
-
-    Parameters
-    ----------
-    parts : sequence of (caption, axes of the effect, values)
-
-    Attributes
-    ----------
-    axes_ : list of matplotlib axes, one per part
-    figure_ : matplotlib figure
-    """
-
-    def __init__(self, parts: Sequence[tuple[str, tuple[Axis, ...], Float]]) -> None:
-        self.parts = parts
-
-    def plot(self, ax: Artist = None) -> EffectsDisplay:
-        """Draw every part into its own axes, and return the display."""
-        n = len(self.parts)
-        if not n:
-            raise ValueError("there are no effects to plot: no group is bought at this stage")
-        if ax is None:
-            rows, across = -(-n // ACROSS), min(n, ACROSS)
-            size = (4.2 * across, 3.0 * rows)
-            figure, ax = pyplot().subplots(rows, across, figsize=size, layout="constrained", squeeze=False)
-            for unused in ax.flat[n:]:
-                figure.delaxes(unused)
-            ax = ax.flat[:n]
-        self.axes_ = list(np.ravel(ax))
-        if len(self.axes_) != n:
-            raise ValueError(f"{n} effects need {n} axes, got {len(self.axes_)}")
-        self.figure_ = self.axes_[0].figure
-        for each, (caption, axes, values) in zip(self.axes_, self.parts, strict=True):
-            _draw_effect(each, axes, values)
-            each.set_title(caption, fontsize="medium", loc="left", parse_math=False)
-        return self
+def plot_effects(effects: Sequence[ScoreEffect], ax: Artist = None) -> list[Artist]:
+    """Draw effects, each into its own axes; return the axes."""
+    n = len(effects)
+    if not n:
+        raise ValueError("there are no effects to plot: no group is bought at this stage")
+    if ax is None:
+        rows, across = -(-n // ACROSS), min(n, ACROSS)
+        size = (4.2 * across, 3.0 * rows)
+        _, grid = pyplot().subplots(rows, across, figsize=size, layout="constrained", squeeze=False)
+        for unused in grid.flat[n:]:
+            unused.remove()
+        ax = grid.flat[:n]
+    places: list[Artist] = list(np.ravel(ax))
+    if len(places) != n:
+        raise ValueError(f"{n} effects need {n} axes, got {len(places)}")
+    for each, effect in zip(places, effects, strict=True):
+        _draw_effect(each, effect)
+        each.set_title(effect.caption, fontsize="medium", loc="left", parse_math=False)
+    return places
 
 
-def _draw_effect(ax: Artist, axes: tuple[Axis, ...], values: Float) -> None:
+def _draw_effect(ax: Artist, effect: ScoreEffect) -> None:
     """Draw a heat map of a pair, a curve, or bars."""
-    if len(axes) == 2:
+    values, axis, n = effect.grid, effect.axes[0], len(effect.axes[0].numbers)
+    if len(effect.axes) == 2:
         most = float(np.abs(values).max()) or 1.0
         cells = ax.imshow(values.T, aspect="auto", origin="lower", cmap="RdBu", vmin=-most, vmax=most)
         ax.figure.colorbar(cells, ax=ax, label="effect")
-        for axis, side in zip(axes, (ax.xaxis, ax.yaxis), strict=True):
-            places = np.unique(np.linspace(0, len(axis) - 1, min(len(axis), MOST_TICKS)).round().astype(int)).tolist()
-            side.set_ticks(places, [axis.short_labels[k] for k in places], parse_math=False)
-            side.set_label_text(axis.column, parse_math=False)
-            side.set_tick_params(rotation=30 if side is ax.xaxis else 0)
-        return
-    (axis,) = axes
-    ax.set_ylabel("effect") if axis.numbers else ax.set_xlabel("effect")
-    if not axis.numbers:
-        colours = [UP if value >= 0 else DOWN for value in values]
-        ax.barh(range(len(axis)), values, color=colours)
+        for each, side in zip(effect.axes, (ax.xaxis, ax.yaxis), strict=True):
+            places = np.unique(np.linspace(0, len(each) - 1, min(len(each), MOST_TICKS)).round().astype(int)).tolist()
+            side.set_ticks(places, [each.short_labels[k] for k in places], parse_math=False)
+            side.set_label_text(each.column, parse_math=False)
+        ax.xaxis.set_tick_params(rotation=30)
+    elif not n:
+        ax.barh(range(len(axis)), values, color=[UP if value >= 0 else DOWN for value in values])
         ax.set_yticks(range(len(axis)), axis.short_labels, parse_math=False)
+        ax.set_xlabel("effect")
         ax.invert_yaxis()
         ax.axvline(0, color="0.7", linewidth=1)
-        return
-    n, m = len(axis.numbers), len(axis.spikes)
-    ax.axhline(0, color="0.7", linewidth=1)
-    ax.plot(axis.numbers, values[:n], color=UP)
-    ax.plot(axis.rug, np.zeros(len(axis.rug)), "|", color="0.4", transform=ax.get_xaxis_transform())
-    if m:
-        ax.plot(axis.spikes, values[n : n + m], "o", color=UP)
-    for label, value in zip(axis.levels, values[n + m :], strict=True):
-        ax.axhline(value, color=DOWN, linestyle=":", label=label)
-        ax.legend()
+    else:
+        ax.plot(axis.numbers, values[:n], color=UP)
+        ax.plot(axis.rug, np.zeros(len(axis.rug)), "|", color="0.4", transform=ax.get_xaxis_transform())
+        ax.plot(axis.spikes, values[n : n + len(axis.spikes)], "o", color=UP)
+        ax.set_ylabel("effect")
+        ax.axhline(0, color="0.7", linewidth=1)
+        for label, value in zip(axis.levels, values[n + len(axis.spikes) :], strict=True):
+            ax.axhline(value, color=DOWN, linestyle=":", label=label)
+            ax.legend()
 
 
 def pyplot() -> Artist:

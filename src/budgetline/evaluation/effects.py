@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import product
 
 import numpy as np
 
@@ -12,11 +13,10 @@ from budgetline.arrays import Float, Positions
 from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
 from budgetline.encoding.raw import RawColumn
 from budgetline.encoding.table import TableEncoding
-from budgetline.evaluation.displays import Artist, EffectsDisplay
-from budgetline.evaluation.pictures import Axis, caption, picture
+from budgetline.evaluation.displays import Artist, plot_effects
+from budgetline.evaluation.pictures import Axis, ScoreEffect
 from budgetline.messages import name_of, printable, shown, some
 from budgetline.model.anytime import AnytimeModel, as_model
-from budgetline.model.stages import LinearModel
 from budgetline.tables import Tabular
 
 POINTS, PAIR_POINTS = 48, 16
@@ -38,7 +38,7 @@ class Effect(Tabular):
         The group of the column; a pair of columns is a group of its own.
     axes : tuple of Axis
         The column, or both columns of a pair, and the points: ``axis.numbers`` (ascending, joined by a curve), then
-        ``axis.spikes`` (frequent numbers that have a value of their own, or all numbers of a column with few), then
+        ``axis.spikes`` (frequent numbers with a value of their own, or all numbers of a column with few), then
         ``axis.levels`` (categories, also "(rare)", "(missing)"). ``axis.rug`` are the knots of the curve.
     values : array of shape (points,), for a pair (points, points); with a last axis (P,) for P scores
         Their mean over the training data is 0.
@@ -60,38 +60,27 @@ class Effect(Tabular):
         """The column, or both columns of a pair."""
         return " × ".join(axis.column for axis in self.axes)
 
-    def by_output(self) -> Iterator[tuple[str, Float]]:
-        """Yield the name of every score, "" for a single target, and the effect on this score."""
+    def on_scores(self) -> Iterator[ScoreEffect]:
+        """Yield the effect on every score."""
         several = self.values.ndim > len(self.axes)
         values = np.moveaxis(self.values, -1, 0) if several else self.values[None]
-        return zip(self.outputs or ("",), values, strict=True)
-
-    def captioned(self) -> Iterator[tuple[str, tuple[Axis, ...], Float]]:
-        """Yield the title, the axes and the values of each picture, one per score."""
-        return ((caption(self.name, output, self.classes), self.axes, values) for output, values in self.by_output())
+        for output, part in zip(self.outputs or ("",), values, strict=True):
+            yield ScoreEffect(self.group, self.axes, output, self.classes, tuple(part.ravel().tolist()))
 
     def to_dict(self) -> dict[str, list[object]]:
         """Return plain columns, one row per point and score; ``number`` is NaN for categories and missing values."""
         first, second = self.axes if len(self.axes) == 2 else (*self.axes, NOWHERE)
-        grid = [(i, j) for i in range(len(first)) for j in range(len(second))]
-        (points, numbers), (points2, numbers2) = ((axis.labels, axis.all_numbers) for axis in (first, second))
-        columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
-        for output, values in self.by_output():
-            flat = values.ravel().tolist()
-            rows = [
-                (self.group, first.column, points[i], numbers[i], second.column, points2[j], numbers2[j], output, value)
-                for (i, j), value in zip(grid, flat, strict=True)
-            ]
-            for column, entries in zip(columns.values(), zip(*rows, strict=True), strict=True):
-                column.extend(entries)
-        return columns
+        points = list(product(first.points(), second.points()))
+        rows = [
+            (self.group, first.column, *point, second.column, *other, part.output, value)
+            for part in self.on_scores()
+            for (point, other), value in zip(points, part.values, strict=True)
+        ]
+        return {name: [row[k] for row in rows] for k, name in enumerate(COLUMNS)}
 
     def _repr_html_(self) -> str:
-        return "".join(
-            f'<figure style="{INLINE}"><figcaption>{escape(printable(text))}</figcaption>'
-            f"{picture(axes, values)}</figure>"
-            for text, axes, values in self.captioned()
-        )
+        parts = ((escape(printable(part.caption)), part.picture) for part in self.on_scores())
+        return "".join(f'<figure style="{INLINE}"><figcaption>{a}</figcaption>{b}</figure>' for a, b in parts)
 
 
 NOWHERE = Axis("", levels=("",))
@@ -140,7 +129,7 @@ class Effects(Tabular):
         return found[name]
 
     def to_dict(self) -> dict[str, list[object]]:
-        """Return all effects as plain columns, as :meth:`Effect.to_dict` does."""
+        """Return all effects as plain columns, as `Effect.to_dict` does."""
         parts = [effect.to_dict() for effect in self.effects]
         return {name: [entry for part in parts for entry in part[name]] for name in COLUMNS}
 
@@ -149,7 +138,7 @@ class Effects(Tabular):
         up = f"; up means class {some(classes, of=name_of)}" if classes else ""
         return f"Effects({len(self)} at stage {self.stage}: {some((e.name for e in self), of=name_of)}{up})"
 
-    def plot(self, ax: Artist = None, *, names: Sequence[str] | None = None) -> EffectsDisplay:
+    def plot(self, ax: Artist = None, *, names: Sequence[str] | None = None) -> list[Artist]:
         """Draw the effects of all or some columns with matplotlib: ``pip install 'budgetline[plot]'``.
 
         Parameters
@@ -161,11 +150,10 @@ class Effects(Tabular):
 
         Returns
         -------
-        EffectsDisplay
-            With ``axes_`` and ``figure_``.
+        list of matplotlib axes
         """
         chosen = self.effects if names is None else [self[name] for name in names]
-        return EffectsDisplay([part for effect in chosen for part in effect.captioned()]).plot(ax)
+        return plot_effects([part for effect in chosen for part in effect.on_scores()], ax)
 
     def _repr_html_(self) -> str:
         return "".join(effect._repr_html_() for effect in self.effects)
@@ -177,40 +165,26 @@ def effects_of(fitted: object, *, stage: int | None = None, budget: float | None
     The effect of a column is w'(z − z̄), with z its design columns and z̄ their means over the training data.
     """
     model = as_model(fitted)
-    linear, sequence = model.stages.choose(budget, stage, None), model.sequence
-    at = sequence.stage_at(float(budget)) if budget is not None else model.n_stages if stage is None else int(stage)
+    at = model.stages.last_stage(budget, stage, None)
+    linear = model.stages.at_stage(at)
     single, classes = not model.target_shape, model.classes is not None
-    outputs = output_names(model)[-1:] if classes and single else () if single else output_names(model)
+    names = tuple(map(str, range(model.n_targets) if model.classes is None else model.classes.tolist()))
+    outputs = names if not single else names[-1:] if classes else ()
     base = linear.intercept + linear.coef @ model.stages.mean
     found = []
-    for g in sequence.order[:at].tolist():
-        for part in _parts_of(model, g):
-            values = _values(part, linear, model.stages.mean)
+    for g in model.sequence.order[:at].tolist():
+        for axes, design, columns in _points_of(model, g):
+            values = (design - model.stages.mean[columns]) @ linear.coef[:, columns].T
             values = values[..., 0] if single else values
-            found.append(Effect(model.groups.names[g], part.axes, values, outputs, classes))
+            found.append(Effect(model.groups.names[g], axes, values, outputs, classes))
     return Effects(float(base[0]) if single else base, tuple(found), at)
 
 
-def output_names(model: AnytimeModel) -> tuple[str, ...]:
-    """Return the names of the scores of a model: its classes, or numbers."""
-    labels = range(model.n_targets) if model.classes is None else model.classes.tolist()
-    return tuple(map(str, labels))
+Points = tuple[tuple[Axis, ...], Float, Positions]
+"""The axes of a column or a pair, its design columns there (points, …, width), and their positions in the model."""
 
 
-@dataclass(frozen=True, eq=False)
-class _EffectPart:
-    """Design columns (points, …, width) of a column or a pair, and their positions in the model."""
-
-    axes: tuple[Axis, ...]
-    design: Float
-    columns: Positions
-
-
-def _values(part: _EffectPart, linear: LinearModel, mean: Float) -> Float:
-    return np.asarray((part.design - mean[part.columns]) @ linear.coef[:, part.columns].T)
-
-
-def _parts_of(model: AnytimeModel, g: int) -> Iterator[_EffectPart]:
+def _points_of(model: AnytimeModel, g: int) -> Iterator[Points]:
     """Yield the columns of a group, or its pair."""
     encoding = model.encoding
     if encoding is None:
@@ -219,30 +193,25 @@ def _parts_of(model: AnytimeModel, g: int) -> Iterator[_EffectPart]:
     pair = g - (len(model.groups) - len(encoding.pairs))
     if pair >= 0:
         yield _pair(encoding, pair)
-    else:
-        yield from (_encoded(encoding, int(k)) for k in encoding.source.position[g])
+        return
+    for k in encoding.source.position[g].tolist():
+        axis, design = _axis(encoding.names[k], encoding.encoders[k])
+        yield (axis,), design, _columns(encoding, k)
 
 
-def _plain(model: AnytimeModel, d: int) -> _EffectPart:
+def _plain(model: AnytimeModel, d: int) -> Points:
     """Return a straight line over the mean ± 2 standard deviations."""
     mean, scale = float(model.stages.mean[d]), float(model.stages.scale[d])
     far = 2 * scale if np.isfinite(scale) else 0.0
-    x = np.unique(_rounded(np.array([mean - far, mean, mean + far])))
-    columns = np.array([d])
-    return _EffectPart((Axis(model.layout.labels(columns)[0], tuple(x.tolist())),), x[:, None], columns)
+    x, columns = np.unique(_rounded(np.array([mean - far, mean, mean + far]))), np.array([d])
+    return (Axis(model.layout.labels(columns)[0], tuple(x.tolist())),), x[:, None], columns
 
 
-def _encoded(encoding: TableEncoding, k: int) -> _EffectPart:
-    axis, design = _axis(encoding.names[k], encoding.encoders[k])
-    return _EffectPart((axis,), design, _columns(encoding, k))
-
-
-def _pair(encoding: TableEncoding, k: int) -> _EffectPart:
-    pair = encoding.pairs[k]
-    names, encoders = encoding.names, encoding.encoders
+def _pair(encoding: TableEncoding, k: int) -> Points:
+    pair, names, encoders = encoding.pairs[k], encoding.names, encoding.encoders
     (a, first), (b, second) = (_thinned(*_axis(names[d], encoders[d])) for d in pair.columns)
     products = pair.encode(np.repeat(first, len(second), axis=0), np.tile(second, (len(first), 1)))
-    return _EffectPart((a, b), products.reshape(len(a), len(b), -1), _columns(encoding, len(encoders) + k))
+    return (a, b), products.reshape(len(a), len(b), -1), _columns(encoding, len(encoders) + k)
 
 
 def _columns(encoding: TableEncoding, k: int) -> Positions:
@@ -256,12 +225,12 @@ def _axis(name: str, encoder: Encoder) -> tuple[Axis, Float]:
     gap = ("(missing)",) if encoder.missing else ()
     if encoder.values:
         axis = Axis(name, spikes=encoder.values, levels=gap)
-        return axis, encoder.encode(RawColumn(name, np.array(axis.all_numbers)))
-    knots = _knots(encoder)
-    low, high = _bounds(knots)
-    grid = np.append(np.linspace(low, high, POINTS), knots[(low <= knots) & (knots <= high)])
-    grid = np.setdiff1d(_rounded(grid), encoder.spikes)
-    axis = Axis(name, tuple(grid.tolist()), encoder.spikes, gap, tuple(_rounded(knots).tolist()))
+    else:
+        knots = _knots(encoder)
+        low, high = _bounds(knots)
+        grid = np.append(np.linspace(low, high, POINTS), knots[(low <= knots) & (knots <= high)])
+        grid = np.setdiff1d(_rounded(grid), encoder.spikes)
+        axis = Axis(name, tuple(grid.tolist()), encoder.spikes, gap, tuple(_rounded(knots).tolist()))
     return axis, encoder.encode(RawColumn(name, np.array(axis.all_numbers)))
 
 

@@ -1,4 +1,4 @@
-"""HeldOut: a fitted model and held-out data, for metrics of all stages at once or of one stage after another."""
+"""HeldOut: a fitted model and held-out data; StageView: the model at one stage, for scorers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from budgetline.arrays import Array, Float, Table
 from budgetline.devices import on_host
-from budgetline.inputs import check_weight, raise_missing
+from budgetline.inputs import as_vector, check_weight, raise_missing
 from budgetline.messages import shown, some
-from budgetline.model.anytime import AnytimeModel, model_and_table
-from budgetline.model.staged import Respond, RowFunction, Staged
+from budgetline.model.anytime import AnytimeModel, Staged, model_and_table
+from budgetline.model.staged import Respond, RowFunction
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class HeldOut:
     @classmethod
     def of(cls, fitted: object, X: object, y: object, sample_weight: object = None, qid: object = None) -> HeldOut:
         """Check a model and data; arrays of other libraries are copied to the host."""
-        X, y, qid = on_host(X), on_host(y), on_host(qid)
+        X, y, qid = on_host(X), on_host(as_vector(y)), on_host(qid)
         model, seen = model_and_table(fitted, X)
         table = model.table(seen)
         n = table.shape[0]
@@ -55,7 +55,10 @@ class HeldOut:
     @cached_property
     def targets(self) -> Float:
         """The targets as the model sees them, shape (n, P)."""
-        return self.model.encode_target(self.y, self.table.shape[0])
+        n = self.table.shape[0]
+        if isinstance(self.model, AnytimeModel):
+            return self.model.encode_target(self.y, n, self.qid)
+        return self.model.encode_target(self.y, n)
 
     @property
     def weighted(self) -> dict[str, Float]:
@@ -71,23 +74,35 @@ class HeldOut:
         return np.asarray(np.average((Y - np.average(Y, 0, weight)) ** 2, 0, weight))
 
     def mean_over_rows(self, rows_of: RowFunction, method: str) -> Float:
-        """Return the weighted mean over rows of what ``rows_of(answers (m, K, P), rows)`` returns, shape (K, …)."""
+        """Return the weighted mean over rows of ``rows_of(results (m, K, P), rows)``, shape (K, …)."""
         if self.scores is None:
             return self.model.mean_over_rows(self.table, self.weight, rows_of, method)
         assert isinstance(self.model, AnytimeModel)
-        answers = self.model.answers(self.scores, method)
-        return np.asarray(np.average(rows_of(answers, slice(None)), axis=0, weights=self.weight))
+        results = self.model.answers(self.scores, method)
+        return np.asarray(np.average(rows_of(results, slice(None)), axis=0, weights=self.weight))
+
+    @property
+    def weights(self) -> Float:
+        """Weights of the rows, ones if there are none."""
+        return np.ones(self.table.shape[0]) if self.weight is None else self.weight
+
+    @property
+    def all_scores(self) -> Float:
+        """Scores (n, 1 + stages) of a model of one score."""
+        assert isinstance(self.model, AnytimeModel)
+        if self.scores is not None:
+            return self.scores[..., 0]
+        return np.column_stack([scores[:, 0] for scores in self.model.stages.stage_scores(self.table)])
 
     def views(self) -> Iterator[StageView]:
         """Yield a view of the model at each stage, from stage 0 on."""
-        view = RegressorView if self.model.classes is None else ClassifierView
-        yield from (view(self, stage, respond) for stage, respond in enumerate(self._answers()))
-
-    def _answers(self) -> Iterator[Respond]:
         if self.scores is None:
-            return self.model.stage_answers(self.table)
-        assert isinstance(self.model, AnytimeModel)
-        return (partial(self.model.respond, scores) for scores in np.moveaxis(self.scores, 1, 0))
+            known = self.model.stage_answers(self.table)
+        else:
+            assert isinstance(self.model, AnytimeModel)
+            known = (partial(self.model.respond, scores) for scores in np.moveaxis(self.scores, 1, 0))
+        view = RegressorView if self.model.classes is None else ClassifierView
+        return (view(self, stage, respond) for stage, respond in enumerate(known))
 
 
 class StageView:
@@ -148,7 +163,7 @@ class ClassifierView(ClassifierMixin, StageView):  # type: ignore[misc]
 
 
 class PositiveView(ClassifierView):
-    """A classifier of two classes at one stage, with labels 1 for the positive class and 0."""
+    """A classifier of two classes at one stage; the labels are 1 for the positive class and 0."""
 
     def __init__(self, view: StageView, label: object) -> None:
         classes = [] if view.held.model.classes is None else view.held.model.classes.tolist()

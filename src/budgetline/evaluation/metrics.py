@@ -10,40 +10,19 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.metrics import get_scorer, get_scorer_names, roc_auc_score
 from sklearn.utils.validation import column_or_1d
 
-from budgetline.arrays import Array, Float, Mask, Positions
+from budgetline.arrays import Float, Mask
 from budgetline.evaluation.curve import explained_share
 from budgetline.evaluation.held_out import HeldOut, PositiveView, StageView
-from budgetline.inputs import check_integer, check_number
+from budgetline.evaluation.rankings import RANKINGS
+from budgetline.evaluation.survival import baseline_of, brier_times, concordance, integrated_brier, survival_of
+from budgetline.glm.set_families import Cox, SetFamily
 from budgetline.messages import cut, shown
+from budgetline.model.anytime import AnytimeModel
 from budgetline.model.staged import SCORE, RowFunction
 from budgetline.sequencing.candidates import TIE
-
-
-class Label(NamedTuple):
-    """The name of a metric in plots, reports and on the command line, and the style of its numbers."""
-
-    text: str
-    style: Literal["percent", "fixed", "general"] = "general"
-
-
-LABELS = {
-    "explained": Label("explained fraction F/R(∅)", "percent"),
-    "F": Label("explained F"),
-    "mse": Label("mean squared error"),
-    "r2": Label("R²", "fixed"),
-    "accuracy": Label("accuracy", "percent"),
-    "log_loss": Label("log loss", "fixed"),
-    "roc_auc": Label("ROC AUC", "fixed"),
-}
-
-
-def label_of(metric: str) -> Label:
-    """Return the label of a metric; by default its name."""
-    return LABELS.get(metric, Label(metric))
 
 
 @dataclass(frozen=True)
@@ -67,6 +46,10 @@ class RowMetric:
 
     def values(self, held: HeldOut) -> Float:
         """Return the metric of stages 0, 1, …, shape (1 + stages,)."""
+        if isinstance(held.model, AnytimeModel) and isinstance(family := held.model.family, SetFamily):
+            if self.rows_of is not _losses or self.only:
+                raise ValueError(f"metric {shown(self.name)} is not for {held.model.estimator}")
+            return self.finished(family.excess(held.all_scores, held.targets, held.weights), None)
         return self.finished(self.means(held), held.variance if self.per_variance else None)
 
     def means(self, held: HeldOut) -> Float:
@@ -91,48 +74,22 @@ class StageMetric:
     name: str
     value: Callable[[StageView], float]
     greater_is_better: bool = True
+    takes_pos_label: bool = True
+    """Whether the metric may be about one class."""
 
     def values(self, held: HeldOut) -> Float:
         """Return the metric of stages 0, 1, …, shape (1 + stages,)."""
         return np.array([self.value(view) for view in held.views()])
 
 
-@dataclass(frozen=True)
-class NDCG:
-    """``ndcg@k``: mean NDCG@k over queries, see :func:`ndcg_score`; needs ``qid``."""
-
-    k: int | None = 5
-    empty: Literal["skip"] | float = "skip"
-    greater_is_better = True
-
-    @property
-    def name(self) -> str:
-        """The name, with the number of ranks that count."""
-        return "ndcg" if self.k is None else f"ndcg@{self.k}"
-
-    def values(self, held: HeldOut) -> Float:
-        """Return the mean over queries of stages 0, 1, …, shape (1 + stages,)."""
-        if held.model.n_targets > 1:
-            raise ValueError(f"metric {shown(self.name)} ranks by one score, the model has several")
-        method = "predict" if held.model.classes is None else "decision_function"
-        ranks = (_ranks(view.respond(method)) for view in held.views())
-        return np.array([self.of_scores(held.y, scores, held.qid, held.weight) for scores in ranks])
-
-    def of_scores(self, y: object, scores: object, qid: object, weight: object) -> float:
-        """Return the mean over queries of one ranking."""
-        if qid is None:
-            raise ValueError(f"metric {shown(self.name)} needs qid, the query of each row")
-        if weight is not None:
-            raise ValueError(f"metric {shown(self.name)} accepts no sample_weight: it is a mean over queries")
-        return ndcg_score(np.asarray(y), np.asarray(scores), np.asarray(qid), k=self.k, empty=self.empty)
-
-
-Metric = RowMetric | StageMetric | NDCG
+Metric = RowMetric | StageMetric
 
 
 def _losses(held: HeldOut) -> RowFunction:
     """Return the losses minus those of the saturated model."""
-    return lambda scores, rows: held.model.family.excess(scores, held.targets[rows])
+    family = held.model.family
+    assert not isinstance(family, SetFamily)
+    return lambda scores, rows: family.excess(scores, held.targets[rows])
 
 
 def _errors(held: HeldOut) -> RowFunction:
@@ -165,6 +122,43 @@ def _area(view: StageView) -> float:
     return float(roc_auc_score(truth, scores, sample_weight=held.weight, **several))
 
 
+def _concordance(view: StageView) -> float:
+    """Return Harrell's concordance; scores that differ by rounding are ties."""
+    _, scores = _survival(view, "concordance")
+    return concordance(view.held.targets[:, 0], view.held.targets[:, 1], _ranks(scores))
+
+
+def _brier(view: StageView) -> float:
+    """Return the integrated Brier score of survival functions."""
+    model, scores = _survival(view, "brier")
+    time, event = view.held.targets[:, 0], view.held.targets[:, 1] > 0
+    times, (known, hazards) = brier_times(time, event), baseline_of(model)
+    return integrated_brier(time, event, survival_of(scores, known, hazards[view.stage], times), times)
+
+
+def _survival(view: StageView, name: str) -> tuple[AnytimeModel, Float]:
+    """Return the model and its scores, if it is one of survival times."""
+    model, held = view.held.model, view.held
+    if not isinstance(model, AnytimeModel) or not isinstance(model.family, Cox):
+        raise ValueError(f"metric {shown(name)} is for survival times, not for {model.estimator}")
+    if held.weight is not None:
+        raise ValueError(f"metric {shown(name)} accepts no sample_weight")
+    return model, view.respond("predict")
+
+
+def _ranking(view: StageView, name: str, measure: str, k: int | None) -> float:
+    """Return the mean of a measure of rankings over the queries of the held-out rows."""
+    held = view.held
+    if held.model.n_targets > 1:
+        raise ValueError(f"metric {shown(name)} ranks by one score, the model has several")
+    if held.qid is None:
+        raise ValueError(f"metric {shown(name)} needs qid, the query of each row")
+    if held.weight is not None:
+        raise ValueError(f"metric {shown(name)} accepts no sample_weight: it is a mean over queries")
+    method = "predict" if held.model.classes is None else "decision_function"
+    return RANKINGS[measure](np.asarray(held.y), _ranks(view.respond(method)), held.qid, k=k)
+
+
 def _two_values(held: HeldOut) -> tuple[Mask, float]:
     """Return which rows have the larger of the two values of y, and the point halfway between them."""
     values = np.unique(held.targets)
@@ -185,21 +179,53 @@ def _ranks(scores: Float) -> Float:
 
 _OWN: tuple[RowMetric | StageMetric, ...] = (
     RowMetric("explained", _losses, SCORE, explained_share, of_errors=lambda errors: errors.sum(axis=1) / 2),
-    RowMetric("F", _losses, SCORE, lambda risks: risks[0] - risks, of_errors=lambda errors: errors.sum(axis=1) / 2),
+    RowMetric("gain", _losses, SCORE, lambda risks: risks[0] - risks, of_errors=lambda errors: errors.sum(axis=1) / 2),
     RowMetric("mse", _errors, "predict", lambda errors: errors.mean(axis=1), False, "regressors", of_errors=np.asarray),
     RowMetric("r2", _errors, "predict", lambda shares: (1 - shares).mean(axis=1), True, "regressors", True, np.asarray),
     RowMetric("accuracy", _hits, "predict"),
     RowMetric("log_loss", _losses, SCORE, greater_is_better=False, only="classifiers"),
-    StageMetric("roc_auc", _area),
+    StageMetric("roc_auc", _area, takes_pos_label=False),
+    StageMetric("concordance", _concordance, takes_pos_label=False),
+    StageMetric("brier", _brier, greater_is_better=False, takes_pos_label=False),
 )
 METRICS = {metric.name: metric for metric in _OWN}
-"""Metrics by name; also known are ``ndcg``, ``ndcg@k`` and the scorers of scikit-learn. See :func:`budget_curve`."""
+"""Metrics by name; also known are ``ndcg@k``, ``map@k`` and the scorers of scikit-learn. See `budget_curve`."""
 LOSSES = ("error", "loss", "deviance")
-"""Smaller is better if the name of a function ends in one of these."""
+"""Endings of the names of functions that are better if smaller."""
 
 
-def as_metric(metric: object) -> Metric:
-    """Turn a name, a scorer or a function of (y_true, y_pred) into a metric."""
+class Label(NamedTuple):
+    """What people call a metric, and the style of its numbers."""
+
+    text: str
+    style: Literal["percent", "fixed", "general"] = "general"
+
+
+LABELS = {
+    "explained": Label("explained fraction F/R(∅)", "percent"),
+    "gain": Label("gain R(∅) − R"),
+    "mse": Label("mean squared error"),
+    "r2": Label("R²", "fixed"),
+    "accuracy": Label("accuracy", "percent"),
+    "log_loss": Label("log loss", "fixed"),
+    "roc_auc": Label("ROC AUC", "fixed"),
+    "concordance": Label("concordance", "fixed"),
+    "brier": Label("integrated Brier score", "fixed"),
+}
+
+
+def label_of(metric: str) -> Label:
+    """Return the label of a metric; by default its name."""
+    return LABELS.get(metric, Label(metric))
+
+
+def as_metric(metric: object, pos_label: object = None) -> Metric:
+    """Turn a name, a scorer or a function of (y_true, y_pred) into a metric, of the class ``pos_label`` if given."""
+    if pos_label is not None:
+        base = as_metric(metric)
+        if not isinstance(base, StageMetric) or not base.takes_pos_label:
+            raise ValueError(f"metric {shown(base.name)} is about all classes: it takes no pos_label")
+        return replace(base, value=lambda view: base.value(PositiveView(view, pos_label)))
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
@@ -224,42 +250,15 @@ def as_metric(metric: object) -> Metric:
     return StageMetric(name, of_predictions, not name.endswith(LOSSES))
 
 
-def with_positive(metric: object, label: object) -> StageMetric:
-    """Return a metric of one of two classes: scikit-learn's f1, precision, recall, average_precision, ….
-
-    The metric sees labels 1, for ``label``, and 0.
-
-    Parameters
-    ----------
-    metric : name of a scorer, scorer, or function of (y_true, y_pred)
-    label : the positive class
-
-    Examples
-    --------
-    >>> from budgetline import AnytimeClassifier, budget_curve
-    >>> from budgetline.datasets import load_heart
-    >>> from budgetline.evaluation import with_positive
-    >>> heart = load_heart()
-    >>> ill = ["yes" if target else "no" for target in heart.target]
-    >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, ill)
-    >>> round(float(budget_curve(model, heart.data, ill, metric=with_positive("f1", "yes")).values[-1]), 3)
-    0.857
-    """
-    base = as_metric(metric)
-    if not isinstance(base, StageMetric) or base.name == "roc_auc":
-        raise ValueError(f"metric {shown(base.name)} is about all classes: it has no positive class")
-
-    return replace(base, value=lambda view: base.value(PositiveView(view, label)))
-
-
 def _metric_named(name: str) -> Metric:
     if name in METRICS:
         return METRICS[name]
-    if match := re.fullmatch(r"ndcg(?:@([1-9]\d*))?", name):
-        return NDCG(int(match[1]) if match[1] else None)
+    if match := re.fullmatch(r"(ndcg|map)(?:@([1-9]\d*))?", name):
+        rank = partial(_ranking, name=name, measure=match[1], k=int(match[2]) if match[2] else None)
+        return StageMetric(name, rank, takes_pos_label=False)
     if name in get_scorer_names():
         return StageMetric(name, partial(_scored, get_scorer(name)))
-    known = f"{', '.join(METRICS)}, ndcg@k and the names of scikit-learn's scorers"
+    known = f"{', '.join(METRICS)}, ndcg@k, map@k and the names of scikit-learn's scorers"
     raise ValueError(f"unknown metric {shown(name)}; known are {known}")
 
 
@@ -276,80 +275,5 @@ def _scored(scorer: Callable[..., float], view: StageView) -> float:
     except ValueError as error:
         if "pos_label" not in str(error):
             raise
-        advice = "name the positive class: with_positive(metric, label), or --positive LABEL on the command line"
-        why = f"{cut(str(error))}: {advice}"
-        raise ValueError(why) from error
-
-
-def ndcg_score(
-    y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int | None = 5, empty: Literal["skip"] | float = "skip"
-) -> float:
-    """Return the mean NDCG@k over queries.
-
-    The documents of a query are ranked by score; with gain 2^rel − 1 and the discount of rank i = 1, 2, …,
-
-        DCG@k = Σ_{i ≤ k} (2^{rel_i} − 1)/log₂(i + 1),      NDCG@k = DCG@k / (DCG@k of the best ranking).
-
-    Documents of equal score share the mean discount of their ranks: the expected value over all orders of them.
-
-    Parameters
-    ----------
-    y_true, y_score, qid : arrays of shape (n,)
-        Grades ≥ 0; scores, the highest first; and the query of each document, in any order.
-    k : int or None
-        How many ranks count; None: all.
-    empty : "skip" or float
-        The value of a query without a relevant document, for which the ratio is 0/0: "skip" leaves the query out of the
-        mean; usual numbers are 0 and 1.
-
-    Examples
-    --------
-    >>> from budgetline.evaluation import ndcg_score
-    >>> round(ndcg_score([2, 0, 1, 0, 0], [3.0, 2.0, 2.0, 1.0, 5.0], [7, 7, 7, 7, 8], k=2), 4)
-    0.9131
-    """
-    rel, points, queries = np.asarray(y_true, dtype=np.float64), np.asarray(y_score), np.asarray(qid)
-    _check_ranking(rel, points, queries, k, empty)
-    query, gains = np.unique(queries, return_inverse=True)[1], np.exp2(rel) - 1
-    ideal, found = (_dcg(gains, scores, query, k) for scores in (rel, points.astype(np.float64)))
-    relevant = ideal > 0
-    values = np.divide(found, ideal, out=np.zeros_like(ideal), where=relevant)
-    if empty != "skip":
-        return float(np.where(relevant, values, float(empty)).mean())
-    if not relevant.any():
-        raise ValueError("no query has a relevant document: NDCG is undefined; set empty=0 or empty=1")
-    return float(values[relevant].mean())
-
-
-def _dcg(gains: Float, scores: Float, query: Positions, k: int | None) -> Float:
-    """Return the DCG of every query, shape (Q,)."""
-    order = np.lexsort((-scores, query))
-    query, scores, gains = query[order], scores[order], gains[order]
-    new_query = np.append(True, query[1:] != query[:-1])
-    new_score = new_query | np.append(True, scores[1:] != scores[:-1])
-    starts = np.flatnonzero(new_query)
-    rank = np.arange(query.size) - np.repeat(starts, np.diff(starts, append=query.size))
-    discount = 1 / np.log2(rank + 2)
-    if k is not None:
-        discount[rank >= k] = 0.0
-    # tied documents: the mean of their discounts times the sum of their gains
-    ties = np.flatnonzero(new_score)
-    counts = np.diff(ties, append=query.size)
-    shared = np.add.reduceat(discount, ties) / counts * np.add.reduceat(gains, ties)
-    return np.asarray(np.bincount(query[ties], shared, starts.size), dtype=np.float64)
-
-
-def _check_ranking(rel: Float, scores: Array, qid: Array, k: object, empty: object) -> None:
-    if not rel.ndim == scores.ndim == qid.ndim == 1 or not rel.size == scores.size == qid.size > 0:
-        shapes = f"{rel.shape}, {scores.shape} and {qid.shape}"
-        raise ValueError(f"y_true, y_score and qid must be vectors of one length, got {shapes}")
-    if scores.dtype.kind not in "biuf":
-        raise ValueError(f"scores must be numbers, got {scores.dtype}")
-    if not np.isfinite(scores).all():
-        raise ValueError("scores hold NaN or infinity")
-    if not np.all(fits := (rel >= 0) & (rel <= 500)):
-        raise ValueError(f"y_true must be grades from 0 to 500 (the gain is 2^rel − 1), got {rel[~fits][0]:g}")
-    if k is not None:
-        check_integer("k", k, ge=1)
-    if empty != "skip":
-        check_number("empty", empty, "number or 'skip'", finite=True)
+        advice = "name the positive class: pos_label=…, or --pos-label LABEL on the command line"
+        raise ValueError(f"{cut(str(error))}: {advice}") from error

@@ -5,7 +5,7 @@ Colours are attributes: the style sheet of a page overrides them, and notebooks 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
@@ -55,19 +55,49 @@ class Axis:
         """All points as numbers, NaN for categories and missing values."""
         return (*self.numbers, *self.spikes, *[np.nan] * len(self.levels))
 
-
-def picture(axes: Sequence[Axis], values: Float) -> str:
-    """Return an effect (points,), or (points, points) of a pair, as SVG."""
-    if len(axes) == 2:
-        return _heat_map(axes[0], axes[1], values)
-    return _curve(axes[0], values) if axes[0].numbers else _bars(axes[0], values)
+    def points(self) -> Iterator[tuple[str, float]]:
+        """Yield every point as text and as a number."""
+        return zip(self.labels, self.all_numbers, strict=True)
 
 
-def caption(name: str, output: str, classes: bool) -> str:
-    """Return the title of an effect: the column, and its class or target if there are several."""
-    if not output:
-        return name
-    return f"{name}: up means class {output}" if classes else f"{name}, target {output}"
+@dataclass(frozen=True)
+class ScoreEffect:
+    """What a column, or a pair of columns, adds to one score.
+
+    ``output`` names the score if there are several: a class (``of_class``) or a target. ``values`` are those at the
+    points of the column; for a pair, those at the points of the second column for each point of the first.
+    """
+
+    group: str
+    axes: tuple[Axis, ...]
+    output: str
+    of_class: bool
+    values: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        """The column, or both columns of a pair."""
+        return " × ".join(axis.column for axis in self.axes)
+
+    @property
+    def caption(self) -> str:
+        """The name, and the class that up means, or the target."""
+        if not self.output:
+            return self.name
+        return f"{self.name}: up means class {self.output}" if self.of_class else f"{self.name}, target {self.output}"
+
+    @property
+    def grid(self) -> Float:
+        """The values, shape (points,), or (points, points) for a pair."""
+        return np.reshape(self.values, [len(axis) for axis in self.axes])
+
+    @property
+    def picture(self) -> str:
+        """The effect as SVG."""
+        if len(self.axes) == 2:
+            return _heat_map(*self.axes, self.grid)
+        draw = _curve if self.axes[0].numbers else _bars
+        return draw(self.axes[0], self.grid)
 
 
 def short(value: float) -> str:
@@ -130,21 +160,6 @@ def _curve(axis: Axis, values: Float) -> str:
             yield _text(x, bottom + 25, label.strip("()"), "middle", most=7)
 
     return _svg(bottom + 32, axis.column, parts())
-
-
-def steps(costs: Float, values: Float) -> str:
-    """Return a step function of the cost as SVG; values that are not finite are left out."""
-    known = np.isfinite(values)
-    if not known.any():
-        return ""
-    x, values = 8 + (WIDTH - 16) * costs[known] / (costs[-1] or 1.0), values[known]
-    y = 110 - 100 * (values - values.min()) / (float(np.ptp(values)) or 1.0)
-    ends = [*x[1:].tolist(), WIDTH - 8.0]
-    path = "M" + "L".join(f"{a:.1f} {b:.1f}H{end:.1f}" for a, b, end in zip(x, y, ends, strict=True))
-    return (
-        f'<svg viewBox="0 0 {WIDTH} 120" width="{WIDTH}" role="img" aria-label="Value against cost">'
-        f'<path d="{path}" fill="none" stroke="{UP}" stroke-width="2"/></svg>'
-    )
 
 
 def short_place(x: float) -> str:

@@ -1,23 +1,23 @@
-"""Rows as a user passes them, and the folds of a cross-validation."""
+"""Rows as a user passes them, and folds of them; rows of a group, such as a patient, stay together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 
+import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils.validation import _num_samples, has_fit_parameter
+from sklearn.utils.validation import _num_samples, check_consistent_length, column_or_1d, has_fit_parameter
 
 from budgetline.arrays import Positions
 from budgetline.devices import on_host
 from budgetline.evaluation.budget_curves import budget_curve
 from budgetline.evaluation.curve import BudgetCurve
-from budgetline.evaluation.splits import grouped_folds, number_in, splits_of
-from budgetline.inputs import check_weight, raise_missing
+from budgetline.inputs import as_vector, check_weight, raise_missing
 from budgetline.messages import shown
-from budgetline.moments.fold_moments import Split
+from budgetline.moments.moments import Split
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Samples:
         """Return rows that can be indexed; arrays of other libraries are copied to the host."""
         if qid is not None and groups is not None:
             raise ValueError("folds keep queries together or groups: pass one of qid and groups")
-        X, y, weight, qid, groups = map(on_host, (X, y, weight, qid, groups))
+        X, y, weight, qid, groups = map(on_host, (X, as_vector(y), weight, qid, groups))
         return cls(indexable(X)[0], y, weight, qid, groups)
 
     def splits(self, cv: object, stratified: bool) -> list[Split]:
@@ -45,7 +45,7 @@ class Samples:
         check_weight(self.weight, _num_samples(self.X))
         if self.qid is not None:
             raise_missing(self.qid, name="qid")
-            cv = GroupKFold(number) if (number := number_in(cv)) else cv
+            cv = GroupKFold(number) if (number := _number_in(cv)) else cv
         groups = self.qid if self.groups is None else self.groups
         return splits_of(cv, self.y, groups, classifier=stratified, X=self.X)
 
@@ -56,12 +56,13 @@ class Samples:
     def fitted(self, estimator: object) -> object:
         """Return a clone of an estimator, fitted to these rows.
 
-        Weights, and groups if ``fit`` accepts them, are passed to the last step of a pipeline.
+        Weights, and groups or queries if ``fit`` accepts them, are passed to the last step of a pipeline.
         """
         prefix, last = _last_step(estimator)
         given = {} if self.weight is None else {f"{prefix}sample_weight": self.weight}
-        if self.groups is not None and has_fit_parameter(last, "groups"):
-            given[f"{prefix}groups"] = self.groups
+        for name, labels in (("groups", self.groups), ("qid", self.qid)):
+            if labels is not None and has_fit_parameter(last, name):
+                given[f"{prefix}{name}"] = labels
         fitted: object = clone(estimator).fit(self.X, self.y, **given)
         return fitted
 
@@ -89,21 +90,47 @@ def _last_step(estimator: object) -> tuple[str, object]:
     return _last_step(estimator.estimator) if hasattr(estimator, "estimator") else ("", estimator)
 
 
+def splits_of(
+    cv: object, y: object, groups: object = None, *, classifier: bool = False, X: object = None
+) -> list[Split]:
+    """Return the training and held-out rows of every fold, as scikit-learn makes them.
+
+    With ``groups``, one label per row, a number of folds (None: 5) keeps the rows of a group together. Splitters and
+    lists of splits decide for themselves; some splitters need X.
+    """
+    table = np.zeros((_num_samples(y), 1)) if X is None else X
+    if groups is not None:
+        groups = on_host(groups)
+        raise_missing(groups, name="groups")
+        groups = column_or_1d(groups)
+        check_consistent_length(groups, table)
+        cv = make_folds(cv, classifier, grouped=True)
+        known = np.unique(np.asarray(groups)).size
+        if isinstance(cv, GroupKFold | StratifiedGroupKFold) and known < cv.n_splits:
+            advice = f"use {known} or fewer" if known > 1 else "folds that keep groups together need two or more"
+            raise ValueError(f"the rows are of {known} groups, too few for {cv.n_splits} folds: {advice}")
+    return list(check_cv(cv, y, classifier=classifier).split(table, y, groups))
+
+
 def make_folds(
     cv: object, stratified: bool, *, shuffle: bool = True, random_state: int = 0, grouped: bool = False
 ) -> object:
     """Return a splitter for a number of folds, None: 5; a splitter or a list of splits is returned unchanged.
 
-    Rows are often sorted by time or class, so that contiguous folds would differ from the training rows: they are
-    shuffled. Folds of ``grouped`` rows keep groups together.
+    Rows are shuffled, because they are often sorted by time or class. Folds of ``grouped`` rows keep groups together.
     """
-    number = number_in(cv)
+    number = _number_in(cv)
     if number is None:
         return cv
-    if grouped:
-        return grouped_folds(number, stratified, shuffle=shuffle, random_state=random_state)
-    kind = StratifiedKFold if stratified else KFold
-    return kind(number, shuffle=shuffle, random_state=random_state if shuffle else None)
+    kinds = (GroupKFold, StratifiedGroupKFold) if grouped else (KFold, StratifiedKFold)
+    return kinds[stratified](number, shuffle=shuffle, random_state=random_state if shuffle else None)
+
+
+def _number_in(cv: object) -> int | None:
+    """Return the number of folds that ``cv`` is, 5 for None; None for splitters and lists of splits."""
+    if cv is None:
+        return 5
+    return int(cv) if isinstance(cv, Integral) and not isinstance(cv, bool) else None
 
 
 def folds_in_words(cv: object) -> str:

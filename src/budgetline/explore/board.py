@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from threading import Lock
+from threading import RLock
 
 PARTS = ("order", "budget", "next", "effects", "compare")
 LONGEST_WAIT = 30.0
@@ -20,23 +20,21 @@ class Board:
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()
         self._serial = 0
         self._revision = -1
         self._parts: dict[str, tuple[int, str]] = {}
         self._keys: dict[str, object] = {}
         self._current: dict[str, bool] = dict.fromkeys(PARTS, False)
-        self._progress: dict[str, object] | None = None
-        self._computing = False
+        self._status: dict[str, object] = {"computing": False, "progress": None}
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     def begin(self, revision: int, keys: Mapping[str, object]) -> None:
         """Start a new revision, whose parts have these keys."""
         with self._lock:
-            self._serial += 1
-            self._revision, self._computing, self._progress = revision, True, None
+            self._revision = revision
             self._current = {name: self._keys.get(name) == keys[name] for name in PARTS}
-        self._ring()
+            self._set_status(revision, computing=True, progress=None)
 
     def has(self, name: str, key: object) -> bool:
         """Return whether the present part has a key."""
@@ -48,44 +46,36 @@ class Board:
         with self._lock:
             if revision < self._revision:
                 return
-            self._serial += 1
-            content = {"serial": self._serial, "revision": revision, "current": True, **part}
-            self._parts[name] = (self._serial, json.dumps(content, allow_nan=False))
+            content = {"serial": self._serial + 1, "revision": revision, "current": True, **part}
+            self._parts[name] = (self._serial + 1, json.dumps(content, allow_nan=False))
             self._keys[name], self._current[name] = key, True
-        self._ring()
+            self._set_status(revision)
 
     def tell(self, revision: int, text: str, done: int, total: int) -> None:
         """Set the progress of a revision."""
-        with self._lock:
-            if revision < self._revision:
-                return
-            self._serial += 1
-            self._progress = {"text": text, "done": done, "total": total}
-        self._ring()
+        self._set_status(revision, progress={"text": text, "done": done, "total": total})
 
     def end(self, revision: int) -> None:
         """End a revision."""
+        self._set_status(revision, computing=False, progress=None)
+
+    def _set_status(self, revision: int, **changes: object) -> None:
+        """Note that something has changed, unless a newer revision has started, and wake the requests that wait."""
         with self._lock:
             if revision < self._revision:
                 return
             self._serial += 1
-            self._computing, self._progress = False, None
-        self._ring()
+            self._status |= changes
+            for loop, event in self._waiting:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(event.set)
 
-    def answer(self, after: int) -> str:
+    def news(self, after: int) -> str:
         """Return what is newer than a serial number, as JSON."""
         with self._lock:
             parts = ", ".join(f"{json.dumps(n)}: {text}" for n, (serial, text) in self._parts.items() if serial > after)
-            head = json.dumps(
-                {
-                    "serial": self._serial,
-                    "revision": self._revision,
-                    "computing": self._computing,
-                    "progress": self._progress,
-                    "current": self._current,
-                }
-            )
-        return f'{head[:-1]}, "parts": {{{parts}}}}}'
+            status = {"serial": self._serial, "revision": self._revision, "current": self._current, **self._status}
+            return f'{json.dumps(status)[:-1]}, "parts": {{{parts}}}}}'
 
     async def wait(self, after: int, seconds: float) -> str:
         """Return what is newer than a serial number, as soon as there is anything or the time is over."""
@@ -102,12 +92,4 @@ class Board:
         finally:
             with self._lock:
                 self._waiting.discard(mine)
-        return self.answer(after)
-
-    def _ring(self) -> None:
-        """Wake the requests that wait."""
-        with self._lock:
-            waiting = list(self._waiting)
-        for loop, event in waiting:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(event.set)
+        return self.news(after)

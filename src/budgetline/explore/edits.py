@@ -1,53 +1,83 @@
-"""Edits: small records that turn a state into the next one, or raise an error that names what is wrong."""
+"""Edits: functions from a state and arguments to the next state; a ValueError names what is wrong.
+
+The page sends an edit as JSON, with its kind and its arguments: ``{"kind": "split_group", "group": "blood"}``. The
+types of the arguments are those of the function.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from inspect import Parameter, signature
+from typing import TypeVar, get_type_hints
 
-from budgetline.explore.session_data import ExploredTable
-from budgetline.explore.state import METRICS, State, changed_to, singles, with_groups, without
+from budgetline.codec import read_as
+from budgetline.explore.session_data import Data
+from budgetline.explore.state import (
+    METRICS,
+    Group,
+    NamedSharedCost,
+    State,
+    changed_to,
+    singles,
+    unused_name,
+    with_groups,
+    without,
+)
+from budgetline.groups import FeatureGroups
+from budgetline.groups.parsing import read_groups
 from budgetline.messages import name_of, shown, some
 
-
-@dataclass(frozen=True)
-class Edit:
-    """A change of the state; ``about`` describes it in a few words, with the names of fields in braces.
-
-    Consecutive edits of a kind that ``joins`` are undone together.
-    """
-
-    about: ClassVar[str] = ""
-    joins: ClassVar[bool] = False
-    kinds: ClassVar[dict[str, type[Edit]]] = {}
-    """All edits, by the kind that a page names: "set_target" for SetTarget."""
-
-    def __init_subclass__(cls) -> None:
-        Edit.kinds["".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__).lstrip("_")] = cls
-
-    @property
-    def label(self) -> str:
-        """What the edit changes, in a few words."""
-        return self.about.format(**{name: _in_words(value) for name, value in self.given.items()})
-
-    @property
-    def given(self) -> dict[str, object]:
-        """The fields by name."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
-    def apply(self, state: State, table: ExploredTable) -> State:
-        """Return the changed state, or raise a ValueError. By default, fields of the same names are set."""
-        return changed_to(state, self.given)
+F = TypeVar("F", bound=Callable[..., State])
+Edit = partial[State]
+"""A function of a state and its data, with all other arguments given."""
+EDITS: dict[str, Callable[..., State]] = {}
+CHOICES = ("task", "loss", "encoding", "alpha", "rule", "metric", "budget", "start", "available", "unit", "title")
+"""Fields of a state that the edit "choose" sets."""
 
 
-def _in_words(value: object) -> str:
-    if value is None:
-        return "none"
-    listed = isinstance(value, tuple | dict)
-    return some(value, 2, lambda each: name_of(str(each))) if listed else name_of(str(value))  # type: ignore[arg-type]
+def edit(function: F) -> F:
+    """Make a function known as an edit of its name."""
+    EDITS[function.__name__] = function
+    return function
 
 
-def check_columns(state: State, columns: tuple[str, ...]) -> None:
+def read_edit(plain: object) -> Edit:
+    """Read an edit from JSON."""
+    entries = dict(plain) if isinstance(plain, dict) else {}
+    kind = entries.pop("kind", None)
+    if not isinstance(kind, str) or kind not in EDITS:
+        raise ValueError(f"there is no edit {shown(kind)}; known are {some(EDITS)}")
+    function = EDITS[kind]
+    parameters = dict(list(signature(function).parameters.items())[2:])
+    hints, known = get_type_hints(function), list(parameters)
+    if function is choose:
+        hints, parameters, known = get_type_hints(State, include_extras=True), {}, list(CHOICES)
+    if unknown := [name for name in entries if name not in known]:
+        raise ValueError(f"{kind}.{name_of(str(unknown[0]))} is not a field known here")
+    for name, parameter in parameters.items():
+        if parameter.default is Parameter.empty and name not in entries:
+            raise ValueError(f"{kind}.{name} is missing")
+    return partial(function, **{name: read_as(hints[name], each, f"{kind}.{name}") for name, each in entries.items()})
+
+
+def label_of(edits: list[Edit]) -> str:
+    """Return what edits do, in a few words."""
+    if len(edits) > 1:
+        return f"{len(edits)} changes"
+    name, given = edits[0].func.__name__, edits[0].keywords
+    return f"set {', '.join(given)}" if name == choose.__name__ else name.replace("_", " ")
+
+
+def changed_by(state: State, edits: Iterable[Edit], data: Data) -> State:
+    """Return the state after some edits."""
+    for each in edits:
+        state = each(state, data)
+    return state
+
+
+def _check_columns(state: State, columns: tuple[str, ...]) -> None:
     """Raise an error for a column that is not in the table, or is the target."""
     if unknown := [column for column in columns if column not in state.columns]:
         raise ValueError(f"there is no column {shown(unknown[0])}; the columns are {some(state.columns, 8)}")
@@ -55,214 +85,212 @@ def check_columns(state: State, columns: tuple[str, ...]) -> None:
         raise ValueError(f"column {shown(state.target)} is the target")
 
 
-# -- the table -------------------------------------------------------------------------------------------------
+# -- the target and the settings -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SetTarget(Edit):
-    """Choose the column to predict, None: no column; task, loss, encoding, rule and metric follow from it."""
-
-    column: str | None
-    about = "target {column}"
-
-    def apply(self, state: State, table: ExploredTable) -> State:
-        """Return the state with this target; the previous target becomes a group of its own."""
-        if self.column == state.target:
-            return state
-        chosen, back = ((each,) if each is not None else () for each in (self.column, state.target))
-        check_columns(state, chosen)
-        groups, left_out = without(state, chosen)
-        groups = singles((column for column in back if column not in table.unhelpful), groups)
-        out = {*left_out, *(column for column in back if column in table.unhelpful)}
-        changes: dict[str, object] = {"left_out": tuple(c for c in state.columns if c in out), "target": self.column}
-        if self.column is None:
-            return with_groups(state, groups, {**changes, "task": "", "loss": ""})
-        target = table.target(self.column)
-        settings = settings_for(target.task, target.classes.size)
-        return with_groups(state, groups, {**changes, **settings, "encoding": "spline"})
+@edit
+def set_target(state: State, data: Data, column: str | None) -> State:
+    """Choose the column to predict, None: no column; settings follow, and the previous target becomes a group."""
+    if column == state.target:
+        return state
+    chosen, back = ((each,) if each is not None else () for each in (column, state.target))
+    _check_columns(state, chosen)
+    groups, left_out = without(state, chosen)
+    groups = singles((name for name in back if name not in data.unhelpful), groups)
+    out = {*left_out, *(name for name in back if name in data.unhelpful)}
+    settings: dict[str, object] = {"task": "", "loss": ""}
+    if column is not None:
+        target = data.target(column)
+        settings = _settings_for(target.task, target.classes.size) | {"encoding": "spline"}
+    kept = tuple(name for name in state.columns if name in out)
+    return with_groups(state, groups, {}, left_out=kept, target=column, **settings)
 
 
-def settings_for(task: str, n_classes: int) -> dict[str, object]:
+def _settings_for(task: str, n_classes: int) -> dict[str, object]:
     """Return the settings that follow from a task, and from the number of different values of the target."""
     if task == "regression":
-        return {"task": task, "loss": "squared_error", "rule": "fr", "metric": "explained"}
+        return {"task": task, "loss": "squared_error", "rule": "forward", "metric": "explained"}
     metric = "roc_auc" if n_classes == 2 else "accuracy"
-    return {"task": task, "loss": "log_loss", "rule": "fr", "metric": metric}
+    return {"task": task, "loss": "log_loss", "rule": "forward", "metric": metric}
 
 
-@dataclass(frozen=True)
-class LeaveOut(Edit):
-    """Leave columns out."""
-
-    columns: tuple[str, ...]
-    about = "leave out {columns}"
-
-    def apply(self, state: State, table: ExploredTable) -> State:
-        """Return the state without the columns; groups that become empty are removed."""
-        check_columns(state, self.columns)
-        groups, rest = without(state, self.columns)
-        out = {*rest, *self.columns}
-        return with_groups(state, groups, {"left_out": tuple(column for column in state.columns if column in out)})
-
-
-@dataclass(frozen=True)
-class TakeIn(Edit):
-    """Use left out columns again."""
-
-    columns: tuple[str, ...]
-    about = "take in {columns}"
-
-    def apply(self, state: State, table: ExploredTable) -> State:
-        """Return the state in which each of the columns is a group of its own."""
-        check_columns(state, self.columns)
-        if wrong := [column for column in self.columns if column not in state.left_out]:
-            raise ValueError(f"column {shown(wrong[0])} is not left out")
-        table.check_encoding(state.encoding, self.columns)
-        groups, left_out = without(state, self.columns)
-        return with_groups(state, singles(dict.fromkeys(self.columns), groups), {"left_out": left_out})
-
-
-# -- settings --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SetTask(Edit):
-    """Predict numbers or classes; loss, rule and metric follow."""
-
-    task: str
-    about = "task {task}"
-
-    def apply(self, state: State, table: ExploredTable) -> State:
-        """Return the state with this task, if the target allows it."""
+@edit
+def choose(state: State, data: Data, **choices: object) -> State:
+    """Set fields of the state; loss, rule and metric follow from another task, and the metric from another loss."""
+    if {"task", "loss"} & set(choices):
         if state.target is None:
             raise ValueError("choose a target first")
-        target = table.target(state.target)
-        target.check_task(self.task)
-        return state if self.task == state.task else changed_to(state, settings_for(self.task, target.classes.size))
+        target = data.target(state.target)
+        task, loss = (str(choices.get(name, now)) for name, now in (("task", state.task), ("loss", "")))
+        target.check_task(task)
+        target.check_loss(loss)
+        if task != state.task:
+            choices = _settings_for(task, target.classes.size) | choices
+        if loss and state.metric not in METRICS.get(loss, ()):
+            choices = {"metric": "explained"} | choices
+    if "encoding" in choices:
+        data.check_encoding(str(choices["encoding"]), state.used)
+    texts = {name: str(choices[name]).strip() for name in ("unit", "title") if name in choices}
+    return changed_to(state, choices | texts)
 
 
-@dataclass(frozen=True)
-class SetLoss(Edit):
-    """Choose the loss of a regression."""
-
-    loss: str
-    about = "loss {loss}"
-
-    def apply(self, state: State, table: ExploredTable) -> State:
-        """Return the state with this loss, if the target allows it."""
-        if state.target is None:
-            raise ValueError("choose a target first")
-        table.target(state.target).check_loss(self.loss)
-        metric = state.metric if state.metric in METRICS.get(self.loss, ()) else "explained"
-        return state if self.loss == state.loss else changed_to(state, {**self.given, "metric": metric})
-
-
-@dataclass(frozen=True)
-class SetEncoding(Edit):
-    """Choose how columns are encoded."""
-
-    encoding: str
-    about = "encoding {encoding}"
-
-    def apply(self, state: State, table: ExploredTable) -> State:
-        """Return the state with this encoding, if the columns allow it."""
-        table.check_encoding(self.encoding, state.used)
-        return changed_to(state, self.given)
-
-
-@dataclass(frozen=True)
-class SetAlpha(Edit):
-    """Set the ridge constant; None leaves it to the library."""
-
-    alpha: float | None
-    about = "alpha {alpha}"
-
-
-@dataclass(frozen=True)
-class SetRule(Edit):
-    """Choose how groups are scored."""
-
-    rule: str
-    about = "rule {rule}"
-
-
-@dataclass(frozen=True)
-class SetMetric(Edit):
-    """Choose the metric of the curve."""
-
-    metric: str
-    about = "metric {metric}"
-
-
-@dataclass(frozen=True)
-class SetBudget(Edit):
-    """Set the budget, None: no budget."""
-
-    budget: float | None
-    about = "budget {budget}"
-    joins = True
-
-
-@dataclass(frozen=True)
-class SetStart(Edit):
-    """Set the groups that are always known."""
-
-    groups: tuple[str, ...]
-    about = "always known: {groups}"
-
-    def apply(self, state: State, table: ExploredTable) -> State:
-        """Return the state with these groups always known."""
-        return changed_to(state, {"start": self.groups})
-
-
-@dataclass(frozen=True)
-class SetAvailable(Edit):
-    """Set the groups that are available already, to see what to buy next."""
-
-    groups: tuple[str, ...]
-    about = "available: {groups}"
-
-    def apply(self, state: State, table: ExploredTable) -> State:
-        """Return the state with these groups available."""
-        return changed_to(state, {"available": self.groups})
-
-
-@dataclass(frozen=True)
-class SetToday(Edit):
-    """Set the order in use today, as a list, or as text with names on lines or between commas."""
-
-    groups: tuple[str, ...] | None = None
-    text: str | None = None
-    about = "today's order"
-
-    def apply(self, state: State, table: ExploredTable) -> State:
-        """Return the state with this order."""
-        if (self.groups is None) == (self.text is None):
-            raise ValueError("set one of groups and text")
-        listed = listed_names(self.text or "", state.names) if self.groups is None else self.groups
-        return changed_to(state, {"today": listed})
-
-
-@dataclass(frozen=True)
-class SetLabels(Edit):
-    """Set the title of the report and the unit of the costs."""
-
-    title: str | None = None
-    unit: str | None = None
-    about = "title and unit"
-
-    def apply(self, state: State, table: ExploredTable) -> State:
-        """Return the state with these texts."""
-        given = {"title": self.title, "unit": self.unit}
-        return changed_to(state, {name: text.strip() for name, text in given.items() if text is not None})
-
-
-def listed_names(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names in a pasted list; known names may contain commas, and lines may be numbered."""
+@edit
+def set_today(state: State, data: Data, text: str) -> State:
+    """Set the order in use today: names on lines, which may be numbered, or between commas."""
     found = list[str]()
     for line in filter(None, map(str.strip, text.splitlines())):
-        parts = [line] if line in known else [part.strip() for part in line.split(",")]
+        parts = [line] if line in state.names else [part.strip() for part in line.split(",")]
         for part in filter(None, parts):
             bare = part.lstrip("0123456789").lstrip(".)").strip()
-            found.append(bare if part not in known and bare in known else part)
-    return tuple(found)
+            found.append(bare if part not in state.names and bare in state.names else part)
+    return replace(state, today=tuple(found))
+
+
+# -- columns ---------------------------------------------------------------------------------------------------
+
+
+@edit
+def leave_out(state: State, data: Data, columns: tuple[str, ...]) -> State:
+    """Leave columns out; groups that become empty are removed."""
+    _check_columns(state, columns)
+    groups, rest = without(state, columns)
+    return with_groups(state, groups, left_out=tuple(c for c in state.columns if c in {*rest, *columns}))
+
+
+@edit
+def take_in(state: State, data: Data, columns: tuple[str, ...]) -> State:
+    """Use left out columns again, each as a group of its own."""
+    _check_columns(state, columns)
+    if wrong := [column for column in columns if column not in state.left_out]:
+        raise ValueError(f"column {shown(wrong[0])} is not left out")
+    data.check_encoding(state.encoding, columns)
+    groups, left_out = without(state, columns)
+    return with_groups(state, singles(dict.fromkeys(columns), groups), left_out=left_out)
+
+
+@edit
+def move_columns(state: State, data: Data, columns: tuple[str, ...], group: str) -> State:
+    """Move columns, used or left out, to the end of a group; groups that become empty are removed."""
+    home = state.group(group)
+    _check_columns(state, columns)
+    new = tuple(column for column in dict.fromkeys(columns) if column not in home.columns)
+    data.check_encoding(state.encoding, new)
+    rest, left_out = without(state, new)
+    groups = (replace(g, columns=(*g.columns, *new)) if g.name == group else g for g in rest)
+    return with_groups(state, groups, left_out=left_out)
+
+
+@edit
+def new_group(state: State, data: Data, columns: tuple[str, ...], name: str | None = None, cost: float = 1.0) -> State:
+    """Make a group of columns, used or left out."""
+    _check_columns(state, columns)
+    columns = tuple(dict.fromkeys(columns))
+    if not columns:
+        raise ValueError("a group needs a column")
+    data.check_encoding(state.encoding, columns)
+    rest, left_out = without(state, columns)
+    kept = [group for group in rest if group.columns]  # so that the names of removed groups are free
+    name = unused_name(columns[0], {group.name for group in kept}) if name is None else name.strip()
+    return with_groups(state, (*kept, Group(name, columns, cost)), left_out=left_out)
+
+
+# -- groups and prices -----------------------------------------------------------------------------------------
+
+
+@edit
+def rename_group(state: State, data: Data, group: str, name: str) -> State:
+    """Rename a group wherever it is named."""
+    old, name = state.group(group), name.strip()
+    groups = (replace(each, name=name) if each is old else each for each in state.groups)
+    return with_groups(state, groups, {group: (name,)})
+
+
+@edit
+def merge_groups(state: State, data: Data, groups: tuple[str, ...], name: str | None = None) -> State:
+    """Merge groups into one, in the place of the first, at the sum of their costs."""
+    merged = [state.group(each) for each in dict.fromkeys(groups)]
+    if len(merged) < 2:
+        raise ValueError("select two groups or more to merge")
+    name, gone = (name or merged[0].name).strip(), [group.name for group in merged]
+    columns = tuple(column for group in merged for column in group.columns)
+    requires = dict.fromkeys(needed for group in merged for needed in group.requires if needed not in gone)
+    new = Group(name, columns, sum(group.cost for group in merged), tuple(requires))
+    first = min(map(state.groups.index, merged))
+    after = (group for group in state.groups[first:] if group.name not in gone)
+    return with_groups(state, (*state.groups[:first], new, *after), dict.fromkeys(gone, (name,)))
+
+
+@edit
+def split_group(state: State, data: Data, group: str) -> State:
+    """Split a group into its columns, at equal parts of its cost."""
+    old = state.group(group)
+    if len(old.columns) < 2:
+        raise ValueError(f"group {shown(group)} has only one column")
+    taken, parts = set(state.names) - {group}, list[Group]()
+    for column in old.columns:
+        parts.append(Group(unused_name(column, taken), (column,), old.cost / len(old.columns), old.requires))
+        taken.add(parts[-1].name)
+    place = state.groups.index(old)
+    groups = (*state.groups[:place], *parts, *state.groups[place + 1 :])
+    return with_groups(state, groups, {group: tuple(part.name for part in parts)})
+
+
+@edit
+def set_costs(state: State, data: Data, costs: dict[str, float]) -> State:
+    """Set the costs of groups, without shared costs."""
+    for name in costs:
+        state.group(name)
+    return replace(state, groups=tuple(replace(each, cost=costs.get(each.name, each.cost)) for each in state.groups))
+
+
+@edit
+def set_shared(
+    state: State, data: Data, name: str, cost: float, groups: tuple[str, ...], old: str | None = None
+) -> State:
+    """Add a shared cost, or change it; ``old`` is its previous name, if that changes."""
+    new, known = NamedSharedCost(name.strip(), cost, groups), [each.name for each in state.shared]
+    if old is not None and old not in known:
+        raise ValueError(f"there is no shared cost {shown(old)}")
+    place = new.name if old is None else old
+    shared = tuple(new if each.name == place else each for each in state.shared)
+    return replace(state, shared=shared if place in known else (*shared, new))
+
+
+@edit
+def remove_shared(state: State, data: Data, name: str) -> State:
+    """Remove a shared cost."""
+    if name not in [each.name for each in state.shared]:
+        raise ValueError(f"there is no shared cost {shown(name)}")
+    return replace(state, shared=tuple(each for each in state.shared if each.name != name))
+
+
+@edit
+def set_requires(state: State, data: Data, group: str, requires: tuple[str, ...]) -> State:
+    """Set the groups that must be bought before a group."""
+    old = state.group(group)
+    groups = (replace(each, requires=requires) if each is old else each for each in state.groups)
+    return replace(state, groups=tuple(groups))
+
+
+@edit
+def import_groups(state: State, data: Data, yaml: str) -> State:
+    """Import groups and prices from the YAML of a groups file; other columns are left out."""
+    return adopted(state, FeatureGroups(**read_groups(yaml.encode("utf-8", errors="replace"))), data)
+
+
+def adopted(state: State, found: FeatureGroups, data: Data) -> State:
+    """Return the state with these groups; columns in no group are left out, or are an error if the groups say so."""
+    names = tuple(column for column in state.columns if column != state.target)
+    for group, named in zip(found.names, found.columns, strict=True):
+        if state.target is not None and state.target in named:
+            raise ValueError(f"group {shown(group)}: column {shown(state.target)} is the target")
+    layout = found.resolve(names, len(names))
+    members = [layout.labels(columns) for columns in layout.columns]
+    used = {column for each in members for column in each}
+    data.check_encoding(state.encoding, tuple(used))
+    groups = (
+        Group(name, columns, cost, found.requires.get(name, ()))
+        for name, columns, cost in zip(found.names, members, found.costs.tolist(), strict=True)
+    )
+    shared = tuple(NamedSharedCost(name, cost, sharing) for name, (cost, sharing) in found.shared.items())
+    return with_groups(state, groups, left_out=tuple(name for name in names if name not in used), shared=shared)

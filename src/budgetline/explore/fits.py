@@ -7,8 +7,7 @@ learns, with settings that are chosen again on folds, and the held-out curves of
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,13 +23,12 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import watching
 from budgetline.report import Report
 from budgetline.report.builders import describe
+from budgetline.report.formatting import said_once
 
 Tell = Callable[[str, int, int], None]
 """Is told what is being done, how many steps are done, and of how many."""
 Check = Callable[[], None]
 """Raises an error if the work is not needed any more."""
-COUNT = re.compile(r"(?P<quoted>'[^']*')|\d[\d,]*")
-"""A number in a warning; those in quoted names are no counts."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +52,11 @@ class Learned:
         return self.estimator.model_
 
     @cached_property
-    def mean(self) -> BudgetCurve:
-        """The mean of the folds, with its standard error."""
-        return BudgetCurve.mean(self.folds)
-
-    @cached_property
     def content(self) -> Report:
         """What a report says of the order and the curves."""
-        made = folds_in_words(make_folds(FOLDS, self.model.classes is not None))
-        about = {"title": self.state.title, "unit": self.state.unit, "rows": len(self.sample.y), "folds_made": made}
-        return describe(self.model, self.training, self.mean, **about)  # type: ignore[arg-type]
+        state, made = self.state, folds_in_words(make_folds(FOLDS, self.model.classes is not None))
+        mean, y = BudgetCurve.mean(self.folds), self.sample.y
+        return describe(self.model, self.training, mean, title=state.title, unit=state.unit, y=y, folds_made=made)
 
 
 def estimator_of(state: State, sample: Sample, *, search: bool = True) -> Estimator:
@@ -80,7 +73,7 @@ def estimator_of(state: State, sample: Sample, *, search: bool = True) -> Estima
         encoding=None if state.encoding == "none" else state.encoding,
         folds=usual_folds(sample.y, classes=classes) if search else None,
         alpha=state.alpha,
-        rule=None if state.rule == "fr" else state.rule,
+        rule=None if state.rule == "forward" else state.rule,
         loss=None if classes else state.loss,
         start=list(state.start) or None,
     )
@@ -129,11 +122,8 @@ def learn(
 
     with hold_warnings() as warnings:
         with telling("learning a first order"):
-            if before is None:
-                first = estimator_of(state, sample, search=False)
-            else:
-                first = with_settings_of(state, sample, before)
-            show(fit(first, sample).model_)
+            plain = None if before is None else with_settings_of(state, sample, before)
+            show(fit(plain or estimator_of(state, sample, search=False), sample).model_)
         with telling("choosing settings on folds", "fold fit"):
             fitted = fit(estimator_of(state, sample), sample)
         plain, folds = unsearched(fitted), list[BudgetCurve]()
@@ -144,12 +134,5 @@ def learn(
                 found = rows.take(train).fitted(plain)
             folds.append(rows.take(test).curve(found, state.metric))
         training = budget_curve(fitted, sample.X, sample.y, metric=state.metric)
-    return Learned(state, sample, fitted, plain, training, tuple(folds), _notes(text for text, _ in warnings))
-
-
-def _notes(warnings: Iterable[str]) -> tuple[str, ...]:
-    """Return warnings as lines; one that a fold repeats with counts of its own is said once, of the whole table."""
-    found: dict[str, str] = {}
-    for text in warnings:
-        found.setdefault(COUNT.sub(lambda match: match["quoted"] or "", text), cut(printable(text)))
-    return tuple(found.values())
+    notes = tuple(cut(printable(text)) for text, _ in said_once(warnings))
+    return Learned(state, sample, fitted, plain, training, tuple(folds), notes)

@@ -39,14 +39,14 @@ MOST_NAMED = 3
 # -- order -----------------------------------------------------------------------------------------------------
 
 
-def preliminary_part(model: AnytimeModel, state: State, before: Sequence[str] | None) -> Part:
-    """Return the order alone, before it is judged on folds."""
+def preliminary_part(model: AnytimeModel, before: Sequence[str] | None) -> Part:
+    """Return the order alone, before it is evaluated on folds."""
     place, sequence = {name: k for k, name in enumerate(before or (), start=1)}, model.sequence
     costs = zip(sequence.groups, sequence.costs.tolist(), sequence.cumulative_costs.tolist(), strict=True)
     steps = [
         {
             "step": step, "group": group, "cost": cost, "cumulative_cost": spent, "point": None, "value": None,
-            "place_before": place.get(group), "moved": place[group] - step if group in place else None,
+            "moved": place[group] - step if group in place else None,
         }
         for step, (group, cost, spent) in enumerate(costs, start=1)
     ]  # fmt: skip
@@ -55,7 +55,7 @@ def preliminary_part(model: AnytimeModel, state: State, before: Sequence[str] | 
         "error": None,
         "steps": steps,
         "left_out_of_order": left_out(model),
-        "moved": _moved(before, sequence.groups),
+        "moves": _moves(before, sequence.groups),
         "total_cost": float(sequence.costs.sum()),
         "headline": "",
         "measure": None,
@@ -66,40 +66,34 @@ def preliminary_part(model: AnytimeModel, state: State, before: Sequence[str] | 
 
 def order_part(found: Learned, before: Sequence[str] | None) -> Part:
     """Return the order, its curve on held-out folds, and what moved compared with the order before."""
-    part, report = preliminary_part(found.model, found.state, before), found.content
+    part, report = preliminary_part(found.model, before), found.content
     steps = part["steps"]
     assert isinstance(steps, list)
     for step, point in zip(steps, report.points[1:], strict=True):
         step["point"], step["value"] = point, report.main_curve.values[point]
-    training, judged = (asdict(curve) for curve in report.curves)
     return part | {
         "preliminary": False,
         "headline": report.headline,
         "measure": asdict(report.measure),
-        "curve": judged,
-        "training": training,
+        "curve": asdict(report.main_curve),
+        "training": asdict(report.training_curve),
         "warnings": found.notes,
     }
 
 
-def _moved(before: Sequence[str] | None, now: Sequence[str]) -> Part:
-    """Return which groups rose and fell, also as a sentence; new groups, and those that are gone, count for nothing."""
+def _moves(before: Sequence[str] | None, now: Sequence[str]) -> str:
+    """Return a sentence about the groups that moved most among those that are in both orders."""
     if before is None:
-        return {"risen": [], "fallen": [], "new": [], "gone": [], "sentence": ""}
-    old = [name for name in before if name in now]
-    new = [name for name in now if name in before]
-    was, is_ = ({name: k for k, name in enumerate(names, start=1)} for names in (old, new))
-    moved = sorted((name for name in new if was[name] != is_[name]), key=lambda name: -abs(was[name] - is_[name]))
-    risen, fallen = ([name for name in moved if (is_[name] < was[name]) == up] for up in (True, False))
-    first, at = ({name: k for k, name in enumerate(names, start=1)} for names in (before, now))
+        return ""
+    stayed = [[name for name in names if name in other] for names, other in ((before, now), (now, before))]
+    places = {name: stayed[0].index(name) - k for k, name in enumerate(stayed[1])}
+    moved = sorted((name for name in places if places[name]), key=lambda name: -abs(places[name]))
     words = [
-        f"{name} {'rose' if name in risen else 'fell'} from {first[name]} to {at[name]}" for name in moved[:MOST_NAMED]
+        f"{name} {'rose' if places[name] > 0 else 'fell'} from {before.index(name) + 1} to {now.index(name) + 1}"
+        for name in moved[:MOST_NAMED]
     ]
-    rest = len(moved) - MOST_NAMED
-    words += [f"{count(rest, 'other')} moved"] if rest > 0 else []
-    sentence = "; ".join(words) + "." if words else "The order is the same."
-    added, gone = [name for name in now if name not in before], [name for name in before if name not in now]
-    return {"risen": risen, "fallen": fallen, "new": added, "gone": gone, "sentence": sentence}
+    words += [f"{count(len(moved) - MOST_NAMED, 'other')} moved"] if len(moved) > MOST_NAMED else []
+    return "; ".join(words) + "." if words else "The order is the same."
 
 
 # -- budget ----------------------------------------------------------------------------------------------------
@@ -154,30 +148,23 @@ def todays_order(state: State, groups: FeatureGroups) -> tuple[str, ...]:
 
     Groups that others require are moved before them.
     """
-    names, costs = groups.names, groups.costs
-    place = {name: g for g, name in enumerate(names)}
-    rest = sorted((name for name in names if name not in state.today), key=lambda name: costs[place[name]])
-    whole = groups.prices.completed(place[name] for name in (*state.today, *rest))
-    return tuple(names[g] for g in whole)
-
-
-def other_orders(state: State) -> dict[str, tuple[str, dict[str, object]]]:
-    """Return other ways to order the groups: name -> (description, settings of an estimator)."""
-    found: dict[str, tuple[str, dict[str, object]]] = {
-        "cheapest first": ("lowest cost first, whatever the gain", {"schedule": "cheapest"}),
-        "costs ignored": ("largest gain first, whatever the cost", {"cost_sensitive": False}),
-    }
-    if state.today:
-        order = FixedOrder(todays_order(state, state.feature_groups))
-        found["today's order"] = (f"as given: {listed(state.today)}", {"schedule": order})
-    return found
+    place, costs = {name: g for g, name in enumerate(groups.names)}, dict(zip(groups.names, groups.costs, strict=True))
+    rest = sorted((name for name in groups.names if name not in state.today), key=costs.__getitem__)
+    return tuple(groups.names[g] for g in groups.prices.completed(place[name] for name in (*state.today, *rest)))
 
 
 def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
     """Return the mean over all budgets of this order and of others, on the same folds, with the same settings."""
     state, rows, total = found.state, Samples(found.sample.X, found.sample.y), float(found.model.sequence.costs.sum())
-    methods = [_method("this order", "learned again on every fold", found.folds, found.model, total)]
-    others, classes = other_orders(state), state.task == "classification"
+    methods = [_method("this order", "learned on every fold", found.folds, found.model, total)]
+    others: dict[str, tuple[str, dict[str, object]]] = {
+        "cheapest first": ("lowest cost first, whatever the gain", {"schedule": "cheapest"}),
+        "costs ignored": ("largest gain first, whatever the cost", {"cost_sensitive": False}),
+    }
+    if state.today:
+        order = FixedOrder(todays_order(state, state.feature_groups))
+        others["today's order"] = (f"as given: {listed(state.today)}", {"schedule": order})
+    classes = state.task == "classification"
     splits = rows.splits(make_folds(FOLDS, classes), classes)
     for number, (name, (note, settings)) in enumerate(others.items()):
         tell(f"comparing with {name}", number * (1 + len(splits)), len(others) * (1 + len(splits)))
@@ -192,11 +179,6 @@ def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
 
 def _method(name: str, note: str, folds: Sequence[BudgetCurve], model: AnytimeModel, total: float) -> Part:
     judged = method_record(name, note, folds, total)
-    return {
-        "name": name,
-        "note": note,
-        "mean": judged.timeliness,
-        "mean_error": judged.timeliness_error,
-        "curve": asdict(curve_record(CROSS_VALIDATED, name, BudgetCurve.mean(folds))),
-        "order": model.sequence.groups,
-    }
+    means = {"mean": judged.timeliness, "mean_error": judged.timeliness_error}
+    curve = asdict(curve_record(CROSS_VALIDATED, name, BudgetCurve.mean(folds)))
+    return {"name": name, "note": note, **means, "curve": curve, "order": model.sequence.groups}

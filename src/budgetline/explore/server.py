@@ -1,11 +1,17 @@
-"""The server: from requests to edits, results and files. It needs Starlette, so it is imported late."""
+"""The server: from requests to edits, results and files. It needs Starlette, so it is imported late.
+
+Every request must name this host, come from this page, and be small; requests to ``/api`` must carry the token. The
+page has it from the fragment of its address, which browsers send to no server, and keeps it for its own origin; a
+cookie would also be sent to other ports of this machine.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
+from hmac import compare_digest
 from importlib.resources import files
 from pathlib import PurePosixPath
 
@@ -15,15 +21,27 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from budgetline.explore.board import Board
-from budgetline.explore.downloads import KINDS, NotReady, Wanted, make_file
-from budgetline.explore.group_edits import read_edit
-from budgetline.explore.lines import GROUPS, groups_yaml, needs_groups_file, python_lines, shell_lines
-from budgetline.explore.security import App
-from budgetline.explore.session import Session
-from budgetline.explore.snapshot import snapshot_of
+from budgetline.explore.downloads import KINDS, NotReady, make_file
+from budgetline.explore.edits import read_edit
+from budgetline.explore.lines import GROUPS, needs_groups_file, python_lines, shell_lines
+from budgetline.explore.session import Session, snapshot_of
 from budgetline.explore.worker import Worker, sentence_of
 from budgetline.messages import shown, some
 
+TOKEN_HEADER = "x-budgetline-token"
+MOST_BODY = 2 << 20
+"""Bytes of the body of a request."""
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; font-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    "cache-control": "no-store",
+}
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -33,16 +51,10 @@ TYPES = {
 """Content types of the files of the page."""
 SHARED = ("charts.js", "charts.css")
 """Files that the page shares with the report."""
-MOST_EDITS = 1000
-"""Number of edits in one request."""
 STATUS = {
-    "malformed": 400,
-    "refused": 422,
-    "not_ready": 409,
-    "not_found": 404,
-    "method": 405,
-    "failed": 500,
-}
+    "malformed": 400, "token": 403, "origin": 403, "not_found": 404, "method": 405, "not_ready": 409, "too_large": 413,
+    "host": 421, "refused": 422, "failed": 500,
+}  # fmt: skip
 
 
 class RequestError(Exception):
@@ -67,33 +79,20 @@ class Explorer:
 
     async def edit(self, request: Request) -> object:
         """Make edits as one step."""
-        body = await _content(request)
-        listed = body.get("edits", [body.get("edit")])
-        if ("edits" in body) == ("edit" in body) or not isinstance(listed, list) or not 0 < len(listed) <= MOST_EDITS:
-            raise RequestError("malformed", f"send one edit, or a list of at most {MOST_EDITS} edits")
-        _known(body, "edit", "edits")
+        listed = (await _content(request)).get("edits")
+        if not isinstance(listed, list) or not listed:
+            raise RequestError("malformed", "send a list of edits")
         with _refusing("malformed"):
             edits = [read_edit(each) for each in listed]
         return await self._change(lambda: self.session.edit(edits))
 
     async def undo(self, request: Request) -> object:
         """Undo the last step."""
-        _known(await _content(request))
         return await self._change(lambda: self.session.change(self.session.history.undone()))
 
     async def redo(self, request: Request) -> object:
         """Redo what was undone last."""
-        _known(await _content(request))
         return await self._change(lambda: self.session.change(self.session.history.redone()))
-
-    async def open(self, request: Request) -> object:
-        """Open the content of a session file."""
-        body = await _content(request)
-        _known(body, "content")
-        content = body.get("content")
-        if not isinstance(content, str):
-            raise RequestError("malformed", "content must be the text of a session file")
-        return await self._change(lambda: self.session.open(content))
 
     async def _change(self, change: Callable[[], None]) -> object:
         """Change the session, start computing, and return the new snapshot."""
@@ -109,7 +108,7 @@ class Explorer:
             after, wait = int(request.query_params.get("after", "0")), float(request.query_params.get("wait", "0"))
         except ValueError:
             raise RequestError("malformed", "after and wait must be numbers") from None
-        return Response(await self.board.wait(after, wait), media_type="application/json")
+        return _response(await self.board.wait(after, wait))
 
     async def lines(self, request: Request) -> object:
         """Return the lines that compute what is shown."""
@@ -118,25 +117,27 @@ class Explorer:
         if state.target is None or not state.groups:
             raise RequestError("not_ready", "choose a target first")
         with _refusing("refused"):
-            files = [{"name": GROUPS, "text": groups_yaml(state)}] if needs_groups_file(state, data) else []
-            return {"python": python_lines(state, data), "shell": shell_lines(state, data), "files": files}
+            text = state.feature_groups.to_yaml() if needs_groups_file(state, data) else ""
+            groups = [{"name": GROUPS, "text": text}] if text else []
+            return {"python": python_lines(state, data), "shell": shell_lines(state, data), "files": groups}
 
     async def download(self, request: Request) -> object:
         """Return a file of the present state."""
-        body = await _content(request)
-        _known(body, "what")
-        what = body.get("what")
+        what = (await _content(request)).get("what")
         if not isinstance(what, str) or what not in KINDS:
             raise RequestError("malformed", f"what must be one of {some(KINDS)}, got {shown(what)}")
         async with self.order:
-            wanted = Wanted(self.session.data, self.session.record)
+            data, record = self.session.data, self.session.record
         async with self.making:  # one at a time: each may keep a processor busy for a while
             with _refusing("refused"):
-                return await asyncio.to_thread(make_file, what, wanted)
+                name, kind, content = await asyncio.to_thread(make_file, what, data, record)
+        plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)
+        found = _response(content, kind)
+        found.headers["content-disposition"] = f'attachment; filename="{plain}"'
+        return found
 
     async def close(self, request: Request) -> object:
         """End the server."""
-        _known(await _content(request))
         self.stop()
         return {"closed": True}
 
@@ -156,45 +157,48 @@ async def _content(request: Request) -> dict[str, object]:
     def refuse(text: str) -> float:
         raise ValueError(f"{text} is not a number")
 
-    try:
-        found = json.loads(await request.body(), parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise RequestError("malformed", f"the request is not JSON: {sentence_of(error)}") from error
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BODY:
+            raise RequestError("too_large", f"a request may have at most {MOST_BODY >> 20} MB")
+    with _refusing("malformed"):
+        found = json.loads(body, parse_constant=refuse)
     if not isinstance(found, dict):
         raise RequestError("malformed", "the request must be a JSON object")
     return found
 
 
-def _known(body: dict[str, object], *names: str) -> None:
-    if unknown := [name for name in body if name not in names]:
-        raise RequestError("malformed", f"the request has an unknown entry {shown(unknown[0])}")
-
-
-def _json(found: object, status: int = 200) -> Response:
-    """Return plain JSON in ASCII: the name of a file may not be valid Unicode."""
-    return Response(json.dumps(found, allow_nan=False), status, media_type="application/json")
+def _response(content: str | bytes, kind: str = "application/json", status: int = 200) -> Response:
+    return Response(content, status, HEADERS, kind)
 
 
 def _failed(code: str, message: str) -> Response:
-    return _json({"error": {"code": code, "message": message}}, STATUS[code])
+    return _response(json.dumps({"error": {"code": code, "message": message}}), status=STATUS[code])
 
 
-def _answering(method: Callable[[Request], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint from a method that returns plain JSON, a file as (name, type, content), or a response."""
+# -- access ----------------------------------------------------------------------------------------------------
 
-    async def endpoint(request: Request) -> Response:
-        try:
-            found = await method(request)
-        except RequestError as error:
-            return _failed(error.code, str(error))
-        if isinstance(found, tuple):
-            name, kind, content = found
-            plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)
-            disposition = {"content-disposition": f'attachment; filename="{plain}"'}
-            return Response(content, headers=disposition, media_type=kind)
-        return found if isinstance(found, Response) else _json(found)
 
-    return endpoint
+def _check(request: Request, token: str, hosts: Collection[str]) -> None:
+    """Raise an error for a request that does not come from the page, before its body is read.
+
+    A page of another site whose name was made to point here, by DNS rebinding, has another host.
+    """
+    headers, path = request.headers, request.scope["path"]
+    host, site = headers.get("host", "").lower(), headers.get("sec-fetch-site", "same-origin")
+    if host not in hosts:
+        raise RequestError("host", "this server accepts only its own address")
+    opened = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document") and path == "/"
+    strange = any(origin.lower() != f"http://{host}" for origin in headers.getlist("origin"))
+    if strange or (site not in ("same-origin", "none") and not opened):
+        raise RequestError("origin", "requests of other sites are refused")
+    if path.startswith("/api"):
+        if not compare_digest(headers.get(TOKEN_HEADER, "").encode("latin-1"), token.encode()):
+            raise RequestError("token", "open the address that budgetline explore printed: it holds the token")
+        kind = headers.get("content-type", "").split(";")[0].strip()
+        if request.method == "POST" and kind != "application/json":
+            raise RequestError("malformed", "the content must be application/json")
 
 
 async def _page(request: Request) -> Response:
@@ -204,44 +208,46 @@ async def _page(request: Request) -> Response:
     folder = (files("budgetline.explore") / "static").iterdir()
     known = {each.name: each for each in (*folder, *(report / shared for shared in SHARED))}
     if name not in known:
-        return _failed("not_found", "there is no such file")
-    return Response(known[name].read_bytes(), media_type=TYPES[PurePosixPath(name).suffix])
+        raise RequestError("not_found", "there is no such file")
+    return _response(known[name].read_bytes(), TYPES[PurePosixPath(name).suffix])
 
 
-async def _unknown(request: Request, error: Exception) -> Response:
-    return _failed("not_found", "there is nothing here")
-
-
-async def _no_method(request: Request, error: Exception) -> Response:
-    return _failed("method", "method not allowed")
-
-
-async def _bug(request: Request, error: Exception) -> Response:
-    return _failed("failed", sentence_of(error))
-
-
-def make_app(session: Session, stop: Callable[[], None]) -> tuple[App, Worker]:
-    """Return the application of a session, without access control, and its worker."""
+def make_app(
+    session: Session, token: str, hosts: Collection[str], stop: Callable[[], None]
+) -> tuple[Starlette, Worker]:
+    """Return the application of a session, and its worker; ``hosts`` are the headers Host that name this server."""
     board = Board()
     worker = Worker(session.data, board)
     explorer = Explorer(session, worker, board, stop)
+
+    def endpoint_of(method: Callable[[Request], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                _check(request, token, hosts)
+                found = await method(request)
+            except RequestError as error:
+                return _failed(error.code, str(error))
+            # in ASCII: the name of a file may not be valid Unicode
+            return found if isinstance(found, Response) else _response(json.dumps(found, allow_nan=False))
+
+        return endpoint
+
+    async def no_route(request: Request, error: Exception) -> Response:
+        return _failed("not_found", "there is nothing here")
+
+    async def no_method(request: Request, error: Exception) -> Response:
+        return _failed("method", "method not allowed")
+
+    async def bug(request: Request, error: Exception) -> Response:
+        return _failed("failed", sentence_of(error))
+
     asked = {"state": explorer.state, "results": explorer.results, "lines": explorer.lines}
     told = {
-        "edit": explorer.edit,
-        "undo": explorer.undo,
-        "redo": explorer.redo,
-        "session": explorer.open,
-        "download": explorer.download,
-        "close": explorer.close,
-    }
-    app = Starlette(
-        routes=[
-            Route("/", _page),
-            Route("/static/{name}", _page),
-            *(Route(f"/api/{name}", _answering(method)) for name, method in asked.items()),
-            *(Route(f"/api/{name}", _answering(method), methods=["POST"]) for name, method in told.items()),
-        ],
-        exception_handlers={404: _unknown, 405: _no_method, 500: _bug},
-    )
+        "edit": explorer.edit, "undo": explorer.undo, "redo": explorer.redo,
+        "download": explorer.download, "close": explorer.close,
+    }  # fmt: skip
+    routes = [Route(path, endpoint_of(_page)) for path in ("/", "/static/{name}")]
+    routes += [Route(f"/api/{name}", endpoint_of(method)) for name, method in asked.items()]
+    routes += [Route(f"/api/{name}", endpoint_of(method), methods=["POST"]) for name, method in told.items()]
     worker.work_on(session.state, session.history.revision)
-    return app, worker
+    return Starlette(routes=routes, exception_handlers={404: no_route, 405: no_method, 500: bug}), worker

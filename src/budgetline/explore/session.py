@@ -4,46 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from budgetline.codec import plain_of, read_record
-from budgetline.explore.edits import Edit
-from budgetline.explore.group_edits import changed_by, edit_text, read_edit
-from budgetline.explore.session_data import Data, ExploredTable
-from budgetline.explore.state import Group, State
+from budgetline.explore.edits import Edit, changed_by, label_of
+from budgetline.explore.session_data import Data
+from budgetline.explore.state import ENCODINGS, LOSSES, METRICS, TASKS, Group, State
 from budgetline.files import KeptFile
-from budgetline.messages import shown
+from budgetline.leastsquares.rules import RULES
 
-SCHEMA = 1
+SCHEMA = 3
 """Version of session files; others are refused."""
 KIND = "budgetline explore session"
 MOST_STEPS = 200
 """Number of steps that can be undone."""
-MOST_BYTES = 1 << 25
-"""Largest size of a session file."""
 SUFFIX = ".explore"
-NOT_WRITTEN = "Your changes are kept only as long as budgetline runs: download the session under Take away."
-CHANGED = (
-    "To leave it as it is, this page no longer saves there. Your changes are kept only as long as budgetline runs: "
-    "download the session under Take away, or stop budgetline and start it again to go on from the file."
-)
-"""What to do if the session cannot be saved."""
+JOINED = "set budget"
+"""Steps with this label that follow each other are undone together: a slider makes many."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A state before or after the present one, and the change between it and the next.
-
-    ``edits`` are the change as JSON. They are empty if a whole session was opened instead.
-    """
+    """A state before or after the present one, and what the change between it and the next does."""
 
     label: str
     state: State
-    joins: bool = False
-    edits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,18 +44,12 @@ class History:
     past: tuple[Step, ...] = ()
     future: tuple[Step, ...] = ()
 
-    def after(self, state: State, label: str, joins: bool = False, edits: tuple[str, ...] = ()) -> History:
-        """Return the history with another present state, or itself if nothing changes.
-
-        A step that joins replaces the previous step if that is of the same kind.
-        """
+    def after(self, state: State, label: str) -> History:
+        """Return the history with another present state, or itself if nothing changes."""
         if state == self.state:
             return self
-        kind = label.split(" ")[0]
-        if joins and self.past and self.past[-1].joins and self.past[-1].label.split(" ")[0] == kind:
-            past = (*self.past[:-1], replace(self.past[-1], label=label, edits=edits))
-        else:
-            past = (*self.past, Step(label, self.state, joins, edits))[-MOST_STEPS:]
+        joins = label == JOINED and self.past and self.past[-1].label == JOINED
+        past = self.past if joins else (*self.past, Step(label, self.state))[-MOST_STEPS:]
         return History(state, self.revision + 1, past)
 
     def undone(self) -> History:
@@ -89,95 +69,34 @@ class History:
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """The content of a session file: place and digest of the data, how they are read, the state and its history.
-
-    The history is kept as edits, which are short: steps from the state ``base`` to the present one, and steps that were
-    undone, the next one first. A step may consist of several edits.
-    """
+    """The content of a session file: place and digest of the data, and the state."""
 
     place: str
     digest: str
     revision: int
     state: State
-    delimiter: str | None = None
-    na: tuple[str, ...] = ()
-    base: State | None = None
-    done: tuple[tuple[str, ...], ...] = ()
-    undone: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def data(self) -> Data:
-        """Where the rows come from."""
-        return Data(self.place, self.delimiter, self.na)
-
-    @classmethod
-    def of(cls, data: Data, history: History) -> SessionRecord:
-        """Return the record of a history, from the last step that was no edit."""
-        done = list(takewhile(lambda step: step.edits, reversed(history.past)))[::-1]
-        undone = takewhile(lambda step: step.edits, reversed(history.future))
-        return cls(
-            str(Path(data.place).absolute()),
-            data.digest,
-            history.revision,
-            history.state,
-            data.delimiter,
-            data.na,
-            done[0].state if done else None,
-            tuple(step.edits for step in done),
-            tuple(step.edits for step in undone),
-        )
-
-    def history(self, table: ExploredTable) -> History:
-        """Return the history, or only the saved state if the edits do not lead to it."""
-        found = History(self.state) if self.base is None else _replayed(History(self.base), self.done, table)
-        later = _replayed(replace(found, past=()), self.undone, table)
-        if found.state != self.state or len(later.past) < len(self.undone):
-            return History(self.state, self.revision)
-        states = [*(step.state for step in later.past[1:]), later.state]
-        future = tuple(replace(step, state=state) for step, state in zip(later.past, states, strict=False))[::-1]
-        return History(self.state, self.revision, found.past, future)
 
     def to_json(self) -> str:
         """Return the content of a session file."""
         return json.dumps({"kind": KIND, "schema": SCHEMA, **plain_of(self)}, allow_nan=False, indent=1) + "\n"
 
 
-def _replayed(history: History, steps: tuple[tuple[str, ...], ...], table: ExploredTable) -> History:
-    """Return a history after steps, up to the first that fails."""
-    with suppress(ValueError, TypeError, RecursionError):
-        for texts in steps:
-            edits = [read_edit(json.loads(text)) for text in texts]
-            history = stepped(history, edits, table)
-    return history
-
-
-def stepped(history: History, edits: list[Edit], table: ExploredTable) -> History:
-    """Return the history after edits that are one step."""
-    state = changed_by(history.state, edits, table)
-    label = edits[0].label if len(edits) == 1 else f"{len(edits)} changes"
-    return history.after(state, label, len(edits) == 1 and edits[0].joins, tuple(map(edit_text, edits)))
-
-
 def read_session(content: str | bytes, where: str) -> SessionRecord:
     """Return the record of a session file; errors name it."""
     try:
-        if len(content) > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES >> 20} MB")
         plain = json.loads(content)
-        if not isinstance(plain, Mapping) or plain.get("kind") != KIND:
-            raise ValueError("it is not marked as one")
-        if plain.get("schema") != SCHEMA:
-            raise ValueError(f"its schema is {shown(plain.get('schema'))}, this version of budgetline reads {SCHEMA}")
+        if not isinstance(plain, Mapping) or (plain.get("kind"), plain.get("schema")) != (KIND, SCHEMA):
+            raise ValueError(f"it is not marked as one, with schema {SCHEMA}")
         return read_record(SessionRecord, {key: value for key, value in plain.items() if key not in ("kind", "schema")})
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{where} is not a session of budgetline explore: {error}") from error
 
 
-def opening_state(table: ExploredTable) -> State:
+def opening_state(data: Data) -> State:
     """Return the state of a new session: each column is a group, and columns that do not help are left out."""
-    names = tuple(column.name for column in table.columns)
-    groups = tuple(Group(name, (name,)) for name in names if name not in table.unhelpful)
-    return State(names, groups, left_out=tuple(table.unhelpful))
+    names = tuple(column.name for column in data.table.columns)
+    groups = tuple(Group(name, (name,)) for name in names if name not in data.unhelpful)
+    return State(names, groups, left_out=tuple(data.unhelpful))
 
 
 class Session:
@@ -191,86 +110,109 @@ class Session:
         self.saved, self.problem = bool(history.revision), ""
 
     @property
-    def path(self) -> Path | None:
-        """The session file."""
-        return None if self.file is None else self.file.path
-
-    @property
-    def table(self) -> ExploredTable:
-        """What is in the table."""
-        return self.data.table
-
-    @property
     def state(self) -> State:
         """The present state."""
         return self.history.state
 
     @property
+    def path(self) -> Path | None:
+        """The session file."""
+        return None if self.file is None else self.file.path
+
+    @property
     def record(self) -> SessionRecord:
         """What is written to the file."""
-        return SessionRecord.of(self.data, self.history)
+        place = str(Path(self.data.place).absolute())
+        return SessionRecord(place, self.data.digest, self.history.revision, self.state)
 
     def change(self, history: History) -> None:
-        """Set another history, and save it."""
-        if history is not self.history:
-            self.history = history
-            self.save()
-
-    def edit(self, edits: list[Edit]) -> None:
-        """Make edits as one step: all of them, or none."""
-        self.change(stepped(self.history, edits, self.table))
-
-    def open(self, content: str) -> None:
-        """Set the state to that of a session file of the same data."""
-        found = read_session(content, "the file")
-        if found.digest != self.data.digest:
-            raise ValueError(f"this is a session of other data than {self.data.name}")
-        self.change(self.history.after(found.state, "open a session"))
-
-    def save(self) -> None:
-        """Write the session file; if that fails, the session continues and the page says so."""
+        """Set another history, and write the session file; if that fails, the session goes on and the page says so."""
+        if history is self.history:
+            return
+        self.history = history
         if self.file is None:
             return
         self.saved, self.problem = False, ""
         try:
             self.file.write(self.record.to_json().encode())
             self.saved = True
-        except FileExistsError:
-            self.problem = f"{self.file.path.name} was changed by another program. {CHANGED}"
         except OSError as error:
-            self.problem = f"{self.file.path.name} cannot be written: {error.strerror or error}. {NOT_WRITTEN}"
+            changed = isinstance(error, FileExistsError)
+            why = "was changed by another program" if changed else f"cannot be written: {error.strerror or error}"
+            self.problem = (
+                f"{self.file.path.name} {why}. Your changes are kept only as long as budgetline runs: "
+                "download the session under Take away."
+            )
 
-    def close(self) -> None:
-        """Let other processes open the session file."""
-        if self.file is not None:
-            self.file.close()
+    def edit(self, edits: list[Edit]) -> None:
+        """Make edits as one step: all of them, or none."""
+        self.change(self.history.after(changed_by(self.state, edits, self.data), label_of(edits)))
 
 
 def start_session(data: Data, path: Path | None, *, new: bool = False) -> Session:
-    """Continue the session of a file, or start one; the file must be of these data, and open nowhere else."""
-    opening = History(opening_state(data.table))
-    if path is None:
-        return Session(data, None, opening)
-    try:
-        file = KeptFile(path)
-    except BlockingIOError:
-        raise ValueError(
-            f"{path} is open in another budgetline explore: use its page, or stop it first. To work side by side, keep "
-            "this session in another file (--session FILE), or open a copy of the file"
-        ) from None
-    try:
-        return Session(data, file, opening if new or not file.content else _continued(file.content, data, path))
-    except ValueError:
-        file.close()
-        raise
+    """Continue the session of a file, or start one; the file must be of these data."""
+    history = History(opening_state(data))
+    file = None if path is None else KeptFile(path)
+    if file is not None and file.content and not new:
+        found = read_session(file.content, str(path))
+        if (found.digest, found.state.columns) != (data.digest, opening_state(data).columns):
+            raise ValueError(
+                f"{path} is a session of other data: {found.place}, or {data.place} has changed since, or was read "
+                "with another --delimiter. Start again with --reset, or name another session file"
+            )
+        history = History(found.state, found.revision)
+    return Session(data, file, history)
 
 
-def _continued(content: bytes, data: Data, path: Path) -> History:
-    """Return the history in a session file, which must be of these data."""
-    found = read_session(content, str(path))
-    if found.digest != data.digest:
-        raise ValueError(
-            f"{path} is a session of other data: {found.place}, or {data.place} has changed since. Start a new "
-            "session, or name another session file"
-        )
-    return found.history(data.table)
+# -- for the page ----------------------------------------------------------------------------------------------
+
+
+def snapshot_of(session: Session) -> dict[str, object]:
+    """Return a session as plain JSON: the table, the state, and the choices."""
+    history, state, data = session.history, session.state, session.data
+    table = data.table
+    plain = asdict(state)
+    del plain["columns"]
+    plain |= {"task": state.task or None, "loss": state.loss or None}
+    columns = [asdict(column) | {"low": _plain(column.low), "high": _plain(column.high)} for column in table.columns]
+    file = None if session.path is None else session.path.name
+    return {
+        "revision": history.revision,
+        "can_undo": bool(history.past),
+        "can_redo": bool(history.future),
+        "undo_label": history.past[-1].label if history.past else None,
+        "redo_label": history.future[-1].label if history.future else None,
+        "session": {"file": file, "saved": session.saved, "problem": session.problem},
+        "table": {
+            "name": data.name,
+            "rows": table.rows,
+            "notes": [] if table.text is None else table.text.in_words,
+            "columns": columns,
+            "unhelpful": data.unhelpful,
+        },
+        "target": _target(state, data),
+        "state": plain,
+        "total_cost": state.feature_groups.prices.total if state.groups else 0.0,
+        "choices": {
+            "metric": METRICS.get(state.loss, ()),
+            "rule": list(RULES),
+            "encoding": ENCODINGS,
+            "task": TASKS,
+            "loss": LOSSES if state.task == "regression" else ("log_loss",) if state.task else (),
+        },
+    }
+
+
+def _target(state: State, data: Data) -> dict[str, object] | None:
+    """Return what to say of the target; ``positive`` is the class, of two, that probabilities are of."""
+    if state.target is None:
+        return None
+    target = data.target(state.target)
+    classes = [str(label) for label in target.classes.tolist()] if state.task == "classification" else []
+    positive = classes[1] if len(classes) == 2 else None
+    return {"dropped": target.dropped, "form": target.form, "classes": classes, "positive": positive}
+
+
+def _plain(value: object) -> object:
+    """Return a number as it is, and anything else, such as a date, as text."""
+    return value if isinstance(value, int | float | None) else str(value)

@@ -1,10 +1,10 @@
-"""The table of a session: what is in its columns, what they can be used for, and its rows."""
+"""The data of a session: what is in the columns, what they can be used for, and the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +13,14 @@ import narwhals as nw
 import numpy as np
 
 from budgetline.arrays import Array
-from budgetline.data import open_source
-from budgetline.data.description import ColumnDescription, TextDescription, describe
+from budgetline.data import open_data
+from budgetline.data.description import TableDescription, describe
+from budgetline.data.named_files import NamedFiles
 from budgetline.data.opening import files_of
-from budgetline.data.raw_files import RawFiles
 from budgetline.data.sources import Source, row_names
-from budgetline.data.target_column import as_numbers, check_values, fractions_in, is_text, task_of, too_many_classes
-from budgetline.explore.state import TASKS
+from budgetline.data.target_column import as_numbers, check_task, check_values, is_text, task_of, too_many_classes
 from budgetline.inputs import MOST_CLASSES
-from budgetline.messages import shown, some
+from budgetline.messages import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,12 +50,7 @@ class Target:
 
     def check_task(self, task: str) -> None:
         """Raise an error if the values do not allow a task."""
-        if task not in TASKS:
-            raise ValueError(f"task must be one of {some(TASKS)}, got {shown(task)}")
-        if task == "regression" and is_text(self.y):
-            raise ValueError(f"column {shown(self.name)} holds text: predict it as a class, not as a number")
-        if task == "classification" and fractions_in(self.y).size:
-            raise ValueError(f"column {shown(self.name)} holds numbers that are not whole: predict it as a number")
+        check_task(self.y, task, f"column {shown(self.name)} holds")
         if task == "classification" and self.classes.size > MOST_CLASSES:
             raise ValueError(too_many_classes(self.name, self.y[:2].tolist()))
         if self.classes.size < 2:
@@ -66,46 +60,6 @@ class Target:
         """Raise an error if the values do not allow a loss."""
         if loss == "poisson" and not is_text(self.y) and self.classes[0] < 0:
             raise ValueError(f"column {shown(self.name)} holds {self.classes[0]:g}, and a count cannot be negative")
-
-
-@dataclass(frozen=True)
-class ExploredTable:
-    """The columns of a table, as :class:`ColumnDescription` counts them, and how its text files are written.
-
-    ``unhelpful`` are columns that are left out at first, each with the reason in words. ``target`` returns a column as
-    the target, or raises an error that says why it cannot be one.
-    """
-
-    name: str
-    rows: int
-    columns: tuple[ColumnDescription, ...]
-    text: TextDescription | None
-    unhelpful: dict[str, str]
-    target: Callable[[str], Target]
-
-    @cached_property
-    def by_name(self) -> dict[str, ColumnDescription]:
-        """The columns by name."""
-        return {column.name: column for column in self.columns}
-
-    def check_encoding(self, encoding: str, columns: Iterable[str]) -> None:
-        """Raise an error if columns cannot be used with an encoding."""
-        for name in columns:
-            found = self.by_name[name]
-            if found.kind == "other":
-                raise ValueError(f"column {shown(name)} is of a kind that cannot be used")
-            if encoding == "none" and (found.kind not in NUMBERS or found.missing):
-                why = f"has {found.missing:,} missing values" if found.missing else f"holds {found.kind}, not numbers"
-                raise ValueError(f"column {shown(name)} {why}: leave it out, or use numbers as curves (spline)")
-
-
-def _unhelpful(column: ColumnDescription, identifiers: dict[str, str]) -> str:
-    """Return why a column is left out at first; empty: it is used."""
-    if column.kind in ("empty", "other"):
-        return "no values" if column.kind == "empty" else "of a kind that cannot be used"
-    if column.levels == 1 and not column.missing:
-        return "the same value in every row"
-    return identifiers.get(column.name, "")
 
 
 @dataclass(frozen=True)
@@ -131,12 +85,7 @@ class Data:
     @cached_property
     def found(self) -> tuple[list[Path], str]:
         """The files, and their format."""
-        paths, kind = files_of(self.place, None)
-        if kind != "csv" and (self.delimiter is not None or self.na):
-            raise ValueError(f"a delimiter and texts of missing values are for CSV files, {self.place} is {kind}")
-        if kind == "svmlight":
-            raise ValueError(f"the columns of {self.place} have no names: this is for CSV and Parquet files")
-        return paths, kind
+        return files_of(self.place, None)
 
     @property
     def name(self) -> str:
@@ -153,32 +102,48 @@ class Data:
         return total.hexdigest()
 
     @cached_property
-    def table(self) -> ExploredTable:
+    def table(self) -> TableDescription:
         """What is in the files."""
-        paths, kind = self.found
-        found = describe(RawFiles.of(paths, kind, self.delimiter, self.na or None))
+        found = describe(NamedFiles.of(*self.found, self.delimiter, self.na or None))
         if not found.rows:
             raise ValueError(f"{self.place} holds no rows")
-        reasons = {column.name: _unhelpful(column, found.identifiers) for column in found.columns}
-        unhelpful = {name: reason for name, reason in reasons.items() if reason}
-        return ExploredTable(self.name, found.rows, found.columns, found.text, unhelpful, self.target)
+        return found
 
     @cached_property
-    def _targets(self) -> dict[str, Target]:
-        return {}
+    def unhelpful(self) -> dict[str, str]:
+        """The columns that are left out at first, with reasons."""
+        reasons, found = {"empty": "no values", "other": "of a kind that cannot be used"}, {}
+        for column in self.table.columns:
+            same = "the same value in every row" if column.levels == 1 and not column.missing else None
+            if reason := reasons.get(column.kind) or same or self.table.identifiers.get(column.name):
+                found[column.name] = reason
+        return found
 
-    def target(self, name: str) -> Target:
-        """Read a column as the target, as the command line does with ``--drop-missing-target``."""
-        if name not in self._targets:
-            self._targets[name] = self._read_target(name)
-        return self._targets[name]
+    def check_encoding(self, encoding: str, columns: Collection[str]) -> None:
+        """Raise an error if columns cannot be used with an encoding."""
+        for found in self.table.columns:
+            name = found.name
+            if name not in columns:
+                continue
+            if found.kind == "other":
+                raise ValueError(f"column {shown(name)} is of a kind that cannot be used")
+            if encoding == "none" and (found.kind not in NUMBERS or found.missing):
+                why = f"has {found.missing:,} missing values" if found.missing else f"holds {found.kind}, not numbers"
+                raise ValueError(f"column {shown(name)} {why}: leave it out, or use numbers as curves (spline)")
 
-    def _read_target(self, name: str) -> Target:
+    @cached_property
+    def target(self) -> Callable[[str], Target]:
+        """Reads a column as the target, as the command line does with ``--drop-missing-target``, once.
+
+        An error says why a column cannot be the target.
+        """
+        return cache(self._target)
+
+    def _target(self, name: str) -> Target:
         what = f"column {shown(name)}"
-        if self.table.by_name[name].kind in ("empty", "other"):
+        if any(column.name == name and column.kind in ("empty", "other") for column in self.table.columns):
             raise ValueError(f"{what} holds neither numbers nor labels: it cannot be the target")
-        source = self._source(name)
-        chunks = [c for partition in source.partitions for c in partition.chunks(NO_COLUMNS) if c.n_rows]
+        chunks = [c for partition in self._source(name).partitions for c in partition.chunks(NO_COLUMNS) if c.n_rows]
         if not chunks:
             raise ValueError(f"{what} has no values: it cannot be the target")
         text = np.concatenate([chunk.y for chunk in chunks])
@@ -194,7 +159,7 @@ class Data:
         names = [column.name for column in self.table.columns if column.name != target and column.kind != "other"]
         paths, kind = self.found
         mark, na = self.delimiter, self.na or None
-        source = open_source([*paths], target, features=names, file_format=kind, delimiter=mark, na=na)
+        source = open_data([*paths], target, features=names, file_format=kind, delimiter=mark, na=na)
         return source.dropping().raw()
 
     def read(self, target: str) -> Sample:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Annotated
 
 from budgetline.codec import AtLeast
 from budgetline.groups import FeatureGroups
-from budgetline.inputs import check_number
+from budgetline.groups.parsing import places_of, positions_of
 from budgetline.leastsquares.rules import RULES
 from budgetline.messages import is_unicode, shown, some
 
@@ -65,7 +65,7 @@ class State:
     start: tuple[str, ...] = ()
     encoding: str = "spline"
     alpha: Annotated[float | None, AtLeast(0)] = None
-    rule: str = "fr"
+    rule: str = "forward"
     metric: str = "explained"
     budget: Annotated[float | None, AtLeast(0)] = None
     available: tuple[str, ...] = ()
@@ -74,51 +74,37 @@ class State:
     title: str = ""
 
     def __post_init__(self) -> None:
-        placed = [*self.left_out, *(column for group in self.groups for column in group.columns)]
-        placed += [] if self.target is None else [self.target]
-        if again := [column for column, times in Counter(placed).items() if times > 1]:
-            raise ValueError(f"column {shown(again[0])} is in two places")
-        known, found = set(self.columns), set(placed)
-        if unknown := [column for column in placed if column not in known]:
-            raise ValueError(f"there is no column {shown(unknown[0])}; the columns are {some(self.columns, 8)}")
-        if missing := [column for column in self.columns if column not in found]:
-            raise ValueError(f"column {shown(missing[0])} is neither the target nor left out nor in a group")
+        places = Counter([*self.left_out, *(column for group in self.groups for column in group.columns)])
+        places.update([] if self.target is None else [self.target])
+        places.subtract(self.columns)
+        if wrong := [column for column, excess in places.items() if excess]:
+            raise ValueError(f"column {shown(wrong[0])} is not in one place: the target, left out, or one group")
         self._check_choices()
-        for text in (self.unit, self.title, *self.names, *(each.name for each in self.shared)):
+        names = (*self.names, *(each.name for each in self.shared))
+        for text in (self.unit, self.title, *names):
             if len(text) > LONGEST_NAME:
                 raise ValueError(f"a name may have at most {LONGEST_NAME} characters: {shown(text)}")
             if not is_unicode(text):
                 raise ValueError(f"{shown(text)} is not valid Unicode text: type it again without the broken character")
-        for text in (self.unit, *self.names, *(each.name for each in self.shared)):
-            if not text.strip():
-                raise ValueError("a name must not be empty")
+        if not all(map(str.strip, (self.unit, *names))):
+            raise ValueError("a name must not be empty")
         if self.groups:
             self._feature_groups(())  # raises an error for wrong prices, also those of always known groups
-        names = set(self.names)
-        for what, listed in (
-            ("always known", self.start),
-            ("available", self.available),
-            ("today's order", self.today),
-        ):
-            if again := [name for name, times in Counter(listed).items() if times > 1]:
-                raise ValueError(f"{what}: group {shown(again[0])} is listed twice")
-            if unknown := [name for name in listed if name not in names]:
-                raise ValueError(f"{what}: there is no group {shown(unknown[0])}")
+        listed = {"always known": self.start, "available": self.available, "today's order": self.today}
+        for what, groups in listed.items():
+            positions_of(what, groups, places_of(self.names))  # an unknown name, or one given twice, is an error
 
     def _check_choices(self) -> None:
-        """Raise an error for an unknown word or a wrong number."""
+        """Raise an error for an unknown word."""
+        known: dict[str, Iterable[str]] = {"encoding": ENCODINGS, "rule": RULES}
         if self.target is None:
-            if self.task or self.loss:
-                raise ValueError("there is no task and no loss without a target")
+            known |= {"task": [""], "loss": [""]}
         else:
-            _one_of("task", self.task, TASKS)
-            _one_of("loss", self.loss, LOSSES if self.task == "regression" else ("log_loss",))
-            _one_of("metric", self.metric, METRICS[self.loss])
-        _one_of("encoding", self.encoding, ENCODINGS)
-        _one_of("rule", self.rule, RULES)
-        for name, value in (("alpha", self.alpha), ("budget", self.budget)):
-            if value is not None:
-                check_number(name, value, ge=0, finite=True)
+            losses = LOSSES if self.task == "regression" else ("log_loss",)
+            known |= {"task": TASKS, "loss": losses, "metric": METRICS.get(self.loss, ())}
+        for name, words in known.items():
+            if (value := getattr(self, name)) not in words:
+                raise ValueError(f"{name} must be one of {some(words)}, got {shown(value)}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -141,8 +127,8 @@ class State:
 
     def _feature_groups(self, free: Collection[str]) -> FeatureGroups:
         for what, names in (("shared cost", [each.name for each in self.shared]), ("group", self.names)):
-            if again := [name for name, times in Counter(names).items() if times > 1]:
-                raise ValueError(f"there is a {what} {shown(again[0])} already")
+            if again := _twice(names):
+                raise ValueError(f"there is a {what} {shown(again)} already")
         return FeatureGroups(
             {group.name: list(group.columns) for group in self.groups},
             {group.name: 0.0 if group.name in free else group.cost for group in self.groups},
@@ -155,8 +141,13 @@ class State:
         """Return the group of a name."""
         found = next((group for group in self.groups if group.name == name), None)
         if found is None:
-            raise ValueError(f"there is no group {shown(name)}")
+            raise ValueError(f"there is no group {shown(name)}; the groups are {some(self.names)}")
         return found
+
+
+def _twice(names: Iterable[str]) -> str:
+    """Return the first name that is there more than once, or ""."""
+    return next((name for name, times in Counter(names).items() if times > 1), "")
 
 
 def without(state: State, columns: Collection[str]) -> tuple[tuple[Group, ...], tuple[str, ...]]:
@@ -176,37 +167,33 @@ def singles(columns: Iterable[str], groups: Iterable[Group]) -> tuple[Group, ...
 def with_groups(
     state: State,
     groups: Iterable[Group],
-    changes: Mapping[str, object] = MappingProxyType({}),
     renamed: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    **changes: object,
 ) -> State:
-    """Return the state with other groups and other changes, by field; groups without columns are removed.
+    """Return the state with other groups and other fields; groups without columns are removed.
 
     ``renamed`` maps a group to its new names, and is applied wherever groups are named.
     """
     kept = [group for group in groups if group.columns]
     names = {group.name for group in kept}
 
-    def now(listed: tuple[str, ...]) -> tuple[str, ...]:
-        found = (new for name in listed for new in renamed.get(name, (name,)) if new in names)
+    def now(listed: tuple[str, ...], but: str | None = None) -> tuple[str, ...]:
+        found = (new for name in listed for new in renamed.get(name, (name,)) if new in names and new != but)
         return tuple(dict.fromkeys(found))
 
-    def required(group: Group) -> tuple[str, ...]:
-        return tuple(name for name in now(group.requires) if name != group.name)
-
     changed = {
-        "groups": tuple(replace(group, requires=required(group)) for group in kept),
+        "groups": tuple(replace(group, requires=now(group.requires, group.name)) for group in kept),
         "shared": tuple(replace(each, groups=now(each.groups)) for each in state.shared if now(each.groups)),
         "start": now(state.start),
         "available": now(state.available),
         "today": now(state.today),
     }
-    return changed_to(state, {**changed, **changes})
+    return changed_to(state, changed | changes)
 
 
 def changed_to(state: State, changes: Mapping[str, object]) -> State:
     """Return the state with other values of some fields, by name."""
-    found = {each.name: changes.get(each.name, getattr(state, each.name)) for each in fields(state)}
-    return State(**found)  # type: ignore[arg-type]
+    return replace(state, **changes)  # type: ignore[arg-type]
 
 
 def unused_name(wanted: str, names: Collection[str]) -> str:
@@ -215,8 +202,3 @@ def unused_name(wanted: str, names: Collection[str]) -> str:
     while found in names:
         found, k = f"{wanted} {k}", k + 1
     return found
-
-
-def _one_of(what: str, value: str, known: Collection[str]) -> None:
-    if value not in known:
-        raise ValueError(f"{what} must be one of {some(known)}, got {shown(value)}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from threading import Condition, Thread
-from time import perf_counter, thread_time
+from time import thread_time
 from traceback import print_exc
 from typing import Generic, TypeVar
 
@@ -27,11 +27,10 @@ from budgetline.explore.session_data import Data, Sample
 from budgetline.explore.state import State
 from budgetline.messages import cut, hold_warnings, printable
 from budgetline.model.anytime import AnytimeModel
-from budgetline.optimality import Plan
 
 J = TypeVar("J")
-PLAN_SECONDS = (0.1, 2.0)
-"""How long plans are searched for: a short time first, where that may suffice for a proof, then longer."""
+PLAN_SECONDS = 2.0
+"""How long a plan is searched for, unless it is proven to be the best before."""
 
 
 class Cancelled(Exception):
@@ -47,8 +46,7 @@ class Lane(Generic[J]):
         self._job: J | None = None
         self._number = 0
         self._closed = False
-        self._thread = Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        Thread(target=self._run, name=name, daemon=True).start()
 
     def put(self, job: J | None) -> None:
         """Take another job, None: none; the one in work is not needed any more."""
@@ -58,9 +56,8 @@ class Lane(Generic[J]):
 
     def close(self) -> None:
         """End the thread, soon."""
-        with self._news:
-            self._closed, self._number = True, self._number + 1
-            self._news.notify()
+        self._closed = True
+        self.put(None)
 
     def _run(self) -> None:
         while True:
@@ -93,10 +90,7 @@ class Worker:
     def __init__(self, data: Data, board: Board) -> None:
         self._data, self._board = data, board
         self._sample: tuple[str, Sample] | None = None
-        self._order: tuple[str, ...] | None = None
-        self._target: str | None = None
         self._learned: Learned | None = None
-        self._planned: tuple[object, Plan] | None = None
         self._revision = -1
         self._quick = Lane("budgetline-explore-quick", self._work)
         self._slow = Lane("budgetline-explore-slow", self._work_on)
@@ -122,14 +116,15 @@ class Worker:
         if state.target is None or not state.groups:
             for name in PARTS:
                 self._board.put(name, revision, keys[name], {"error": None, "empty": True})
-            self._order, self._learned = None, None
+            self._learned = None
             self._board.end(revision)
             return
         try:
             learned = self._learn(state, revision, keys, check)
             if not self._board.has("budget", keys["budget"]):
-                plan = self._plan_of(keys)
-                self._put_budget(learned, revision, plan, searching=plan is None and state.budget is not None)
+                searching = state.budget is not None
+                part = budget_part(learned, searching=searching)
+                self._board.put("budget", revision, None if searching else keys["budget"], part)
             self._fill("next", revision, keys, partial(next_part, learned))
         except Cancelled:
             raise
@@ -146,27 +141,23 @@ class Worker:
 
     def _learn(self, state: State, revision: int, keys: Mapping[str, object], check: Check) -> Learned:
         """Return what was learned, and put the order on the board; nothing is learned twice in a row."""
-        began, busy, tell = perf_counter(), thread_time(), partial(self._board.tell, revision)
-        before = self._order if self._target == state.target else None
-        if self._learned is not None and keys_of(self._learned.state)["order"] == keys["order"]:
-            learned = replace(self._learned, state=state)
+        began, last = thread_time(), self._learned
+        before = last.model.sequence.groups if last is not None and last.state.target == state.target else None
+        if last is not None and keys_of(last.state)["order"] == keys["order"]:
+            learned = replace(last, state=state)
         else:
+            tell = partial(self._board.tell, revision)
             tell("reading the table", 0, 1)
-            known, show = self._settings(state), partial(self._show, state, revision, before)
-            learned = learn(self._read(state), state, known, check, tell, show)
+
+            def show(model: AnytimeModel) -> None:
+                self._board.put("order", revision, None, preliminary_part(model, before))
+
+            learned = learn(self._read(state), state, self._settings(state), check, tell, show)
             check()
-        self._order, self._target, self._learned = learned.model.sequence.groups, state.target, learned
-
-        def part() -> Part:
-            made = order_part(learned, before)
-            return made | {"seconds": perf_counter() - began, "cpu_seconds": thread_time() - busy}
-
-        self._fill("order", revision, keys, part)
+        self._learned = learned
+        cpu = {"cpu_seconds": thread_time() - began}
+        self._fill("order", revision, keys, lambda: order_part(learned, before) | cpu)
         return learned
-
-    def _show(self, state: State, revision: int, before: tuple[str, ...] | None, model: AnytimeModel) -> None:
-        """Put an order on the board that is not judged yet."""
-        self._board.put("order", revision, None, preliminary_part(model, state, before))
 
     def _read(self, state: State) -> Sample:
         """Return the rows; those of the newest target are kept."""
@@ -179,62 +170,35 @@ class Worker:
         """Return an estimator with the settings that were chosen last, if they are for the same kind of model."""
         if self._learned is None:
             return None
-        last = self._learned.state
-        same = (last.target, last.task, last.loss, last.encoding) == (
-            state.target, state.task, state.loss, state.encoding
-        )  # fmt: skip
-        return self._learned.plain if same and state.alpha is None and last.alpha is None else None
+        kinds = [(s.target, s.task, s.loss, s.encoding, s.alpha) for s in (self._learned.state, state)]
+        return self._learned.plain if kinds[0] == kinds[1] and state.alpha is None else None
 
     # -- the slow lane -----------------------------------------------------------------------------------------
 
     def _work_on(self, job: tuple[Learned, int], check: Check) -> None:
         learned, revision = job
         keys, tell = keys_of(learned.state), partial(self._board.tell, revision)
-        check()
-        self._guarded("effects", revision, keys, partial(effects_part, learned))
-        if learned.state.budget is not None and self._plan_of(keys) is None:
-            self._search(learned, revision, check)
-        check()
-        self._guarded("compare", revision, keys, partial(compare_part, learned, check, tell))
-        self._board.end(revision)
 
-    def _search(self, learned: Learned, revision: int, check: Check) -> None:
-        """Search the plan for the budget, and put what is found on the board."""
-        limits = PLAN_SECONDS if learned.model.squared_error else PLAN_SECONDS[-1:]
-        for seconds in limits:
+        def planned() -> Part:
+            tell("searching the best groups for the budget", 0, 1)
+            return budget_part(learned, plan_of(learned, PLAN_SECONDS))
+
+        made: dict[str, Callable[[], Part]] = {
+            "effects": partial(effects_part, learned),
+            "budget": planned,
+            "compare": partial(compare_part, learned, check, tell),
+        }
+        for name, make in made.items():
             check()
-            self._board.tell(revision, "searching the best groups for the budget", 0, 1)
             try:
-                plan = plan_of(learned, seconds)
+                with hold_warnings():
+                    self._fill(name, revision, keys, make)
+            except Cancelled:
+                raise
             except Exception as error:
-                self._board.put("budget", revision, None, budget_part(learned) | {"error": sentence_of(error)})
-                return
-            check()
-            over = plan.optimal or seconds == limits[-1]
-            self._put_budget(learned, revision, plan, searching=not over)
-            if over:
-                self._planned = (keys_of(learned.state)["budget"], plan)
-                return
-
-    def _put_budget(self, learned: Learned, revision: int, plan: Plan | None, *, searching: bool) -> None:
-        """Put what the budget buys; while the plan is searched, that is for this revision only."""
-        key = None if searching else keys_of(learned.state)["budget"]
-        self._board.put("budget", revision, key, budget_part(learned, plan, searching=searching))
-
-    def _plan_of(self, keys: Mapping[str, object]) -> Plan | None:
-        """Return the plan, if its search has ended."""
-        known = self._planned
-        return known[1] if known is not None and known[0] == keys["budget"] else None
-
-    def _guarded(self, name: str, revision: int, keys: Mapping[str, object], make: Callable[[], Part]) -> None:
-        """Put a part on the board, or what is wrong with it."""
-        try:
-            with hold_warnings():
-                self._fill(name, revision, keys, make)
-        except Cancelled:
-            raise
-        except Exception as error:
-            self._board.put(name, revision, None, {"error": sentence_of(error)})
+                part = {"error": sentence_of(error)}
+                self._board.put(name, revision, None, budget_part(learned) | part if name == "budget" else part)
+        self._board.end(revision)
 
     def _fill(self, name: str, revision: int, keys: Mapping[str, object], make: Callable[[], Part]) -> None:
         """Put a part on the board, unless the one that is there is right."""

@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.linalg import LinAlgWarning
 
-from budgetline.arrays import Float, Positions
+from budgetline.arrays import Float
 from budgetline.data.rows import Rows
+from budgetline.fitting.training import Fitted
 from budgetline.glm.families import Family, SquaredError
+from budgetline.glm.set_families import SetFamily
 from budgetline.groups import Layout
 from budgetline.leastsquares.gram import EPS
 from budgetline.messages import shown, some, warn
@@ -27,14 +29,10 @@ SUSPECT = 1e-4
 """Estimated rounding error of scores, in deviations of the targets, above which losses are measured."""
 ROUGH = 1e-2
 """Estimated rounding error of scores above which predictions from moments are not trusted."""
-WORK, FEW = 10**8, 8
-"""If all stages would take more multiplications than this, few are measured: in 2 % of the time of the moments."""
-
-Losses = Callable[[StagedModel], Float]
 
 
 def warn_if_apart(
-    stages: StagedModel, alpha: float, family: Family, losses: Losses, labels: Sequence[str], n_rows: int, clear: bool
+    fitted: Fitted, family: Family | SetFamily, losses: Callable[[Fitted], Float], labels: Sequence[str], clear: bool
 ) -> None:
     """Warn if the claims of a model and its predictions on the training rows differ; measure only if they might.
 
@@ -42,33 +40,32 @@ def warn_if_apart(
 
     Parameters
     ----------
-    stages : StagedModel
-    alpha : float
+    fitted : Fitted
     family : Family
     losses : callable
-        Returns the mean losses (1 + stages,) of a model on the training rows.
+        Returns the mean losses (1 + stages,) on the training rows.
     labels : sequence of str
         Names of the columns.
-    n_rows : int
     clear : bool
         Whether the gains are accurate: those of squared error are if the columns are far from dependent.
     """
+    stages, alpha = fitted.stages, fitted.recipe.alpha
     null, rounding = stages.sequence.null_value, _rounding(stages, family)
     if not null > 0 or (clear and rounding.max(initial=0.0) <= SUSPECT):
         return
-    few = stages.some(_measured(stages, n_rows))
     with np.errstate(over="ignore", invalid="ignore"):
-        found = losses(few)
-        penalty = np.array([(few.standardised(few.at_stage(k + 1))[0] ** 2).sum() for k in range(few.n_stages)])
+        found = losses(fitted)
+        models = [stages.at_stage(k + 1) for k in range(stages.n_stages)]
+        penalty = np.array([(stages.standardised(model)[0] ** 2).sum() for model in models])
         shares = (found[0] - found[1:] - alpha / 2 * penalty) / null
-    apart = np.abs(shares - few.sequence.explained)
+    apart = np.abs(shares - stages.sequence.explained)
     if np.all(apart <= AGREE):
         return
     k = int(np.argmax(np.where(np.isnan(apart), np.inf, apart)))
     warn(
-        f"predictions do not explain what the model claims: {few.sequence.explained[k]:.4g} of the risk up to group "
-        f"{shown(few.sequence.groups[k])}, and {shares[k]:.4g} on the training rows. "
-        + _advice(few.at_stage(k + 1), few, labels, alpha),
+        f"predictions do not explain what the model claims: {stages.sequence.explained[k]:.4g} of the risk up to group "
+        f"{shown(stages.sequence.groups[k])}, and {shares[k]:.4g} on the training rows. "
+        + _advice(models[k], stages, labels, alpha),
         LinAlgWarning,
     )
 
@@ -81,7 +78,7 @@ def warn_if_rounded(stages: StagedModel, alpha: float, labels: Sequence[str]) ->
         warn("predictions lose most of their digits. " + _advice(last, stages, labels, alpha), LinAlgWarning)
 
 
-def _rounding(stages: StagedModel, family: Family) -> Float:
+def _rounding(stages: StagedModel, family: Family | SetFamily) -> Float:
     """Estimate the rounding error of the scores of every stage (stages,), in deviations of the targets.
 
     Scores of other losses than squared error have no such unit: one is a large change of a probability or a rate.
@@ -90,13 +87,6 @@ def _rounding(stages: StagedModel, family: Family) -> Float:
     unit = unit if isinstance(family, SquaredError) else min(unit, 1.0)
     terms = np.linalg.norm(stages.coef_path[..., stages.columns] * stages.mean[stages.columns], axis=(1, 2))
     return np.asarray(EPS * terms / unit if unit > 0 else np.zeros_like(terms))
-
-
-def _measured(stages: StagedModel, n_rows: int) -> Positions:
-    """Return the steps after which losses are measured: all, or some and the last one if that would take long."""
-    J, width = stages.n_stages, stages.columns.size
-    many = J * n_rows * width * stages.null_intercept.size > WORK
-    return np.unique(np.linspace(0, J - 1, min(J, max(FEW, width // 50)) if many else J).round().astype(np.intp))
 
 
 def _advice(model: LinearModel, stages: StagedModel, labels: Sequence[str], alpha: float) -> str:

@@ -21,8 +21,8 @@ from budgetline.fitting.agreement import warn_if_rounded, warn_of_lost_columns
 from budgetline.fitting.fold_search import choose_on_folds
 from budgetline.fitting.interactions import add_pairs
 from budgetline.fitting.linear import warn_from_moments
+from budgetline.fitting.open_settings import warn_if_overfitted
 from budgetline.fitting.recipe import Recipe
-from budgetline.fitting.ridge_choice import warn_if_overfitted
 from budgetline.fitting.training import Fitted, Training
 from budgetline.groups import Layout
 from budgetline.model.anytime import AnytimeModel
@@ -50,28 +50,28 @@ def fit_model(training: Training, recipe: Recipe) -> AnytimeModel:
         training, recipe, learned = choose_on_folds(training, recipe, recipe.search)
     fitted = training.fit(recipe)
     if recipe.auto:
-        learned["alpha_"] = fitted.alpha
+        learned["alpha_"] = fitted.recipe.alpha
     _check(fitted, recipe, training.layout, chosen="alpha_" in learned)
     layout = training.layout
     return AnytimeModel(
         layout=layout,
         stages=fitted.stages.embedded(layout.read, layout.n_features),
-        family=training.family,
-        target_shape=training.target_shape,
-        alpha=fitted.alpha,
-        classes=training.classes,
+        family=training.task.family,
+        target_shape=training.task.target_shape,
+        alpha=fitted.recipe.alpha,
+        classes=training.task.classes,
         moments=fitted.moments,
         learned={**learned, **fitted.learned},
         encoding=recipe.encoding,
-        penalties=fitted.penalties,
+        penalties=fitted.recipe.penalties,
     )
 
 
 def _check(fitted: Fitted, recipe: Recipe, layout: Layout, *, chosen: bool) -> None:
     """Warn if digits cannot be trusted, or if alpha was not chosen from the data and is far too small."""
     if fitted.doubt and fitted.moments is not None:
-        warn_from_moments(fitted.doubt, fitted.moments.eps, fitted.alpha)
-        warn_if_rounded(fitted.stages, fitted.alpha, layout.labels(layout.read))
+        warn_from_moments(fitted.doubt, fitted.moments.eps, fitted.recipe.alpha)
+        warn_if_rounded(fitted.stages, fitted.recipe.alpha, layout.labels(layout.read))
     warn_of_lost_columns(fitted.data, fitted.stages.scale, layout)
     if fitted.moments is not None and fitted.stages.n_stages == len(layout.groups) and not chosen:
         warn_if_overfitted(recipe, fitted.moments)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgWarning
 
+from budgetline.fitting.open_settings import settled_by_engine
 from budgetline.fitting.recipe import Recipe
 from budgetline.glm.engines import Engine
 from budgetline.glm.families import Family
 from budgetline.glm.generalised_linear import GeneralisedLinear
+from budgetline.glm.newton import factored
+from budgetline.glm.set_families import SetFamily
 from budgetline.leastsquares.gram import EPS
 from budgetline.messages import warn
 from budgetline.model.population import Population, cells_of, factor_of, within
 from budgetline.model.stages import StagedModel, in_user_units
-from budgetline.model.subsets import GeneralisedSubset
+from budgetline.model.subsets import GeneralisedSubset, LinearSubset, Subset
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.threads import one_blas_thread
 
@@ -21,11 +24,15 @@ SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 4 * 10**6
 """Limits of rows, and of numbers, that the cells of a population are learned from."""
 
 
-def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float, *, subsets: bool = True) -> StagedModel:
+def fit_generalised(
+    engine: Engine, recipe: Recipe, family: Family | SetFamily, tol: float, *, subsets: bool = True
+) -> tuple[StagedModel, Recipe]:
     """Run the greedy loop for a family; refit every stage to a gradient below ``tol`` · deviation of the targets.
 
-    The columns of the engine are those of ``recipe.by_group``. Without ``subsets``, only stages are answered.
+    The columns of the engine are those of ``recipe.by_group``. Without ``subsets``, the model predicts only from
+    prefixes. Also return the recipe with the ridge constant and the penalties that were found.
     """
+    recipe = settled_by_engine(recipe, engine, family)
     unit = engine.y_spread if engine.y_spread > 0 else 1.0  # gradients are in units of the targets
     with one_blas_thread():
         level = family.start(engine.y_mean)
@@ -33,7 +40,11 @@ def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float, 
         objective = GeneralisedLinear(engine, recipe.sizes, level, *settings)
         order, gains = recipe.order(objective)
         objective.warn_if_separable()
-        population = _population(engine, objective, family) if subsets else None
+        if isinstance(family, SetFamily):
+            subset: Subset = _quadratic(objective)
+        else:
+            population = _population(engine, objective, family) if subsets else None
+            subset = GeneralisedSubset(population, family, recipe.alpha)
     if engine.y_spread > 0:
         _warn_if_drowned(objective, engine)
     columns, null = recipe.by_group[objective.columns], family.external(objective.null.theta[0])
@@ -43,10 +54,22 @@ def fit_generalised(engine: Engine, recipe: Recipe, family: Family, tol: float, 
     mean, scale = engine.x_mean, engine.x_scale
     coef, intercept = in_user_units(path[:, 1:].transpose(0, 2, 1), columns, mean, scale, path[:, 0])
     ends = np.array([len(theta) - 1 for theta in objective.stages], dtype=np.intp)
-    subset = GeneralisedSubset(population, family, recipe.alpha)
     names, costs = tuple(recipe.names[g] for g in order), recipe.prices.steps(order)
     sequence = GroupSequence(order, names, costs, gains, objective.null_value)
-    return StagedModel(sequence, recipe.names, coef, intercept, null, columns, ends, subset, mean, scale)
+    return StagedModel(sequence, recipe.names, coef, intercept, null, columns, ends, subset, mean, scale), recipe
+
+
+def _quadratic(objective: GeneralisedLinear) -> LinearSubset:
+    """Return models of subsets that minimise the quadratic model of the risk around the last stage.
+
+    With H = U'U its Hessian and θ its coefficients, they are the least-squares solutions of Uw ≈ Uθ. Both sides are
+    scaled so that all columns gain what the last stage gains.
+    """
+    fit = objective.last
+    U, theta = factored(fit.hessian()[1:, 1:]) if fit.columns.size > 1 else np.zeros((0, 0)), fit.theta[1:]
+    z = U @ theta
+    scale = np.sqrt(2 * (objective.null.risk - fit.risk) / np.vdot(z, z)) if z.any() else 1.0
+    return LinearSubset(np.ascontiguousarray(scale * U), scale * z, np.ones(len(U), dtype=bool), np.zeros(1))
 
 
 def _population(engine: Engine, objective: GeneralisedLinear, family: Family) -> Population:

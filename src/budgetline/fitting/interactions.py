@@ -7,23 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from budgetline.arrays import Array, Float, Positions
-from budgetline.data.rows import Rows
-from budgetline.data.sources import Chunk
+from budgetline.arrays import Float, Positions
 from budgetline.encoding.pairs import MOST_COLUMNS, Bins, CellSums, Screen
 from budgetline.encoding.table import TableEncoding
 from budgetline.fitting.recipe import Recipe
-from budgetline.fitting.training import RowsTraining, SourceTraining, Training
-from budgetline.glm.families import Family, SquaredError
+from budgetline.fitting.rows_training import RowsTraining
+from budgetline.fitting.source_training import SourceTraining
+from budgetline.fitting.training import Task, Training
+from budgetline.glm.set_families import SetFamily
 from budgetline.groups.prices import Prices
 from budgetline.model.stages import LinearModel
-from budgetline.moments.passes import targets_of
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import Greedy
 from budgetline.threads import one_blas_thread
-
-ROWS = 8192
-"""Rows whose cells are summed at once."""
 
 
 def add_pairs(training: Training, recipe: Recipe) -> tuple[Training, Recipe]:
@@ -34,15 +30,16 @@ def add_pairs(training: Training, recipe: Recipe) -> tuple[Training, Recipe]:
     if not recipe.bins:
         return training, recipe
     if recipe.search is not None and recipe.search.interactions is not None:
-        if not training.in_memory:
+        if not isinstance(training, RowsTraining):
             raise ValueError("interactions can only be tried on rows in memory: set interactions=None")
         return training, recipe
     additive = recipe if recipe.search is None else replace(recipe, auto=True)
+    assert isinstance(training, RowsTraining | SourceTraining)  # moments have no bins
     encoding = with_pairs(training, additive, recipe.pairs)
     return training.encoded(encoding), recipe.over(encoding)
 
 
-def with_pairs(training: Training, recipe: Recipe, most: int) -> TableEncoding:
+def with_pairs(training: RowsTraining | SourceTraining, recipe: Recipe, most: int) -> TableEncoding:
     """Fit the additive model of all groups, look for pairs in its residuals, and add them to the encoding."""
     encoding = recipe.encoding
     assert encoding is not None
@@ -50,15 +47,13 @@ def with_pairs(training: Training, recipe: Recipe, most: int) -> TableEncoding:
     stages = fitted.stages
     additive = stages.at_stage(stages.n_stages)
     which = _strongest(additive, stages.scale, encoding)
-    cells = Cells(
-        training.family, additive, training.classes, encoding.ends, which, tuple(recipe.bins[k] for k in which)
-    )
-    assert isinstance(training, RowsTraining | SourceTraining)  # moments have no pairs
-    sums = _over_rows(training.rows, cells) if isinstance(training, RowsTraining) else training.total(cells)
-    sums = sums.in_rows(len(cells.bins))
-    screen = Screen(cells.bins, sums, fitted.alpha, 1.0)
-    if isinstance(training.family, SquaredError):
-        screen = replace(screen, dispersion=sums.squares / (screen.total * sums.residual.shape[0]) or 1.0)
+    if isinstance(training, RowsTraining) and isinstance(training.task.family, SetFamily):
+        training = training.linearised(additive)
+    cells = Cells(training.task, additive, encoding.ends, which, tuple(recipe.bins[k] for k in which))
+    sums = training.total(cells).in_rows(len(cells.bins))
+    screen = Screen(cells.bins, sums, fitted.recipe.alpha, 1.0)
+    if training.task.squared_error:
+        screen = replace(screen, dispersion=sums.squares / (sums.rows * sums.residual.shape[0]) or 1.0)
     with one_blas_thread():  # many small factorisations
         best = screen.best(most)
     pairs = [replace(pair, columns=(which[pair.columns[0]], which[pair.columns[1]])) for pair in best]
@@ -94,10 +89,9 @@ class Cells:
 
     Attributes
     ----------
-    family : Family
+    task : Task
     additive : LinearModel
         Of the design columns.
-    classes : array, or None
     ends : int array
         Where the design columns of every column end.
     which : list of int
@@ -106,41 +100,25 @@ class Cells:
         Theirs.
     """
 
-    family: Family
+    task: Task
     additive: LinearModel
-    classes: Array | None
     ends: Positions
     which: Sequence[int]
     bins: tuple[Bins, ...]
 
-    def __call__(self, chunk: Chunk) -> CellSums | None:
-        """Return the sums of a chunk of design columns, None if all its weights are zero."""
-        with chunk.located():
-            Y = targets_of(chunk, self.classes)
-        weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
-        return self.of(chunk.X, Y, weight) if weight.any() else None
-
     def of(self, Z: Float, Y: Float, weight: Float) -> CellSums:
         """Return the sums of rows of design columns (n, D), targets (n, P) and weights (n,)."""
-        scores = Z @ self.additive.coef.T + self.additive.intercept
-        residual = Y - self.family.prediction(scores)
+        residual, curvature = self._slopes(Z @ self.additive.coef.T + self.additive.intercept, Y)
         starts = np.cumsum([0, *(len(each.means) for each in self.bins)])
         blocks = (Z[:, self.ends[k] : self.ends[k + 1]] for k in self.which)
         codes = [each.codes(block) + start for each, block, start in zip(self.bins, blocks, starts, strict=False)]
-        return CellSums.of(np.array(codes), int(starts[-1]), weight, residual, self._curvature(scores))
+        return CellSums.of(np.array(codes), int(starts[-1]), weight, residual, curvature)
 
-    def _curvature(self, scores: Float) -> Float:
-        """Return the second derivative of the loss along each score, shape (n, P)."""
-        if self.classes is not None:
-            mean = self.family.prediction(scores)
-            return np.asarray(mean * (1 - mean))
-        return self.family.curvature(scores).scale
-
-
-def _over_rows(rows: Rows, cells: Cells) -> CellSums:
-    total = None
-    for part in rows.slices(ROWS):
-        sums = cells.of(rows.block(part), rows.target_of(part), rows.weights[part])
-        total = sums if total is None else total + sums
-    assert total is not None
-    return total
+    def _slopes(self, scores: Float, Y: Float) -> tuple[Float, Float]:
+        """Return residuals and the second derivative of the loss along each score, both (n, P)."""
+        if isinstance(self.task.family, SetFamily):  # the rows are linearised
+            return Y[:, :1], Y[:, 1:]
+        mean = self.task.family.prediction(scores)
+        if self.task.classes is not None:
+            return Y - mean, np.asarray(mean * (1 - mean))
+        return Y - mean, self.task.family.curvature(scores).scale

@@ -11,11 +11,9 @@ from scipy.linalg import LinAlgWarning
 
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
-from budgetline.fitting.penalties import with_penalties_of_columns, with_penalties_of_moments
+from budgetline.fitting.open_settings import settled_by_columns, settled_by_moments
 from budgetline.fitting.recipe import Recipe
-from budgetline.fitting.ridge_choice import with_alpha_of_columns, with_alpha_of_moments
-from budgetline.leastsquares.accuracy import refine, triangle
-from budgetline.leastsquares.coefficients import condition_number, stage_coefficients
+from budgetline.leastsquares.coefficients import condition_number, refine, stage_coefficients, triangle
 from budgetline.leastsquares.factors import BlockCholesky, Factor, Factorisation, GramSchmidt
 from budgetline.leastsquares.gram import EPS, Gram
 from budgetline.leastsquares.least_squares import LeastSquares
@@ -53,37 +51,23 @@ class _Run:
 def fit_rows(
     rows: Rows, recipe: Recipe, names: Sequence[str] | None = None
 ) -> tuple[StagedModel, Moments | None, Recipe, bool]:
-    """Fit from data in memory: from moments, or from columns on demand where X is wide.
+    """Fit from data in memory, by moments; coefficients are refined on the rows where moments have too few digits.
 
     Also return the moments, the recipe with the ridge constant and the penalties that were found, and whether the
     columns are far from dependent.
     """
     rows, exponent = rows.rescaled()
-    model, moments, settled, clear = _fit_rescaled(rows, recipe, names)
-    return model, None if moments is None else moments.scaled(exponent), settled, clear
-
-
-def _fit_rescaled(
-    rows: Rows, recipe: Recipe, names: Sequence[str] | None
-) -> tuple[StagedModel, Moments | None, Recipe, bool]:
-    """Fit from rows whose weights are of order one."""
     if not gram_fits(rows, recipe):
-        A, targets, y_mean = standardised_columns(rows, names, recipe.weights)
-        recipe = with_penalties_of_columns(with_alpha_of_columns(recipe, A, targets), A, targets)
-        run = _run(GramSchmidt(A, recipe.by_group, targets, recipe.alpha, _noise(A.mean, A.scale)), recipe)
-        doubt = _doubt(run, EPS)
-        _warn_from_data(run, recipe, doubt)
-        model = _staged(recipe, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean)
-        return model, None, recipe, doubt <= EPS**0.5
+        return _fit_wide(rows, recipe, names)
     moments = moments_of(rows, (rows.Y.shape[1],), names)
-    recipe = with_penalties_of_moments(with_alpha_of_moments(recipe, moments), moments)
+    recipe, kept = settled_by_moments(recipe, moments), moments.scaled(exponent)
     mean, scale, y_mean = moments.standardisation(recipe.weights)
     run = _run(BlockCholesky(Gram.of(moments, recipe.by_group, recipe.alpha, recipe.weights)), recipe)
     doubt = _doubt(run, moments.eps)
     work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
     clear = doubt <= moments.eps**0.5
     if clear and work > FREE_REFINEMENT:
-        return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), moments, recipe, clear
+        return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), kept, recipe, clear
     if moments.eps > EPS:  # means of float32 products are too inaccurate to start from
         A, _, y_mean = standardised_columns(rows, names, recipe.weights)
         mean, scale = A.mean, A.scale
@@ -95,7 +79,18 @@ def _fit_rescaled(
     if W.size and run.full_rank:
         W, offset = refine(run.factor, W, rows, mean, scale, y_mean, recipe.alpha)
         y_levels = y_mean + offset
-    return _staged(recipe, run, W, mean, scale, y_mean, y_levels), moments, recipe, clear
+    return _staged(recipe, run, W, mean, scale, y_mean, y_levels), kept, recipe, clear
+
+
+def _fit_wide(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tuple[StagedModel, None, Recipe, bool]:
+    """Fit from standardised columns, which are read when they are needed."""
+    A, targets, y_mean = standardised_columns(rows, names, recipe.weights)
+    recipe = settled_by_columns(recipe, A, targets)
+    run = _run(GramSchmidt(A, recipe.by_group, targets, recipe.alpha, _noise(A.mean, A.scale)), recipe)
+    doubt = _doubt(run, EPS)
+    _warn_from_data(run, recipe, doubt)
+    model = _staged(recipe, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean)
+    return model, None, recipe, doubt <= EPS**0.5
 
 
 def fit_moments(moments: Moments, recipe: Recipe) -> tuple[StagedModel, float]:

@@ -13,7 +13,6 @@ from budgetline.encoding.table import TableEncoding
 from budgetline.groups import Layout
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.groups.prices import Prices
-from budgetline.sequencing.correction import Corrected
 from budgetline.sequencing.loop import Limits, Objective, greedy_order
 from budgetline.sequencing.schedules import Schedule, as_schedule
 
@@ -22,17 +21,15 @@ from budgetline.sequencing.schedules import Schedule, as_schedule
 class FoldSearch:
     """What a search on folds tries: ridge constants, corrections and numbers of pairs of columns.
 
-    ``interactions`` None: no pairs are tried, as many are added as the recipe says. ``cv`` is a number of folds, a
-    splitter, or splits. ``groups`` are labels of rows, such as patients: rows with the same label are in the same fold.
-    With ``stop_at_best``, no group is bought beyond the budget that is best on held-out rows, if quality falls
-    afterwards. ``rows``: at most this many rows are used to choose, None: all.
+    ``interactions`` None: the recipe says how many pairs to add. ``cv`` is a number of folds, a splitter, or splits.
+    Rows with the same label in ``groups`` (n,) are in the same fold. With ``stop_at_best``, no group is bought beyond
+    the budget that is best on held-out rows, if quality falls afterwards. At most ``rows`` rows are used, None: all.
     """
 
     alphas: Float
     corrections: Float
     interactions: tuple[int, ...] | None = None
     cv: object = None
-    one_standard_error: bool = False
     stop_at_best: bool = False
     rows: int | None = None
     groups: object = None
@@ -53,19 +50,18 @@ class Recipe:
     limits : Limits
     cost_sensitive : bool
     alpha : float
-        The ridge constant. ``auto``: it is to be chosen from the data.
+        The ridge constant; ``auto``: choose it from the data.
     weights : array of shape (D,), or None
-        Penalty weights ω_d > 0 of the columns that are read: the ridge is alpha/2 Σ ω_d w_d² for coefficients w of
-        standardised columns. None: all 1.
+        Weights ω_d > 0 of the columns that are read: the ridge is alpha/2 Σ ω_d w_d², None: all 1.
     encoding : TableEncoding or None
         What the columns of the user's table become.
     bins : tuple of Bins
-        Bins of every column, to look for pairs in; empty: no pairs are looked for.
+        Bins of every column, if pairs are sought.
     pairs : int
         Number of pairs of columns to add.
     correction : float
-        The multiple of what noise explains that is subtracted from gains. ``penalties`` (J,) are the amounts,
-        once it is known; scores are ``unit`` times twice a gain.
+        The multiple of what noise explains that is subtracted from gains. ``penalties`` (J,) are the amounts, once
+        known; scores are ``unit`` times twice a gain.
     start : names of groups
         Groups that come first.
     search : FoldSearch or None
@@ -135,12 +131,16 @@ class Recipe:
 
     def order(self, objective: Objective) -> tuple[Positions, Float]:
         """Run the greedy loop; the penalties are subtracted from gains before they are compared."""
-        if self.penalties is not None:
-            objective = Corrected(objective, self.penalties, self.unit)
-        schedule = as_schedule(self.schedule, self.names, self.prices)
-        start = positions_of("start", self.start, places_of(self.names))
-        how = (self.prices, schedule, self.limits)
-        return greedy_order(objective, *how, cost_sensitive=self.cost_sensitive, start=start)
+        return greedy_order(
+            objective,
+            self.prices,
+            as_schedule(self.schedule, self.names, self.prices),
+            self.limits,
+            cost_sensitive=self.cost_sensitive,
+            start=positions_of("start", self.start, places_of(self.names)),
+            penalties=self.penalties,
+            unit=self.unit,
+        )
 
     @property
     def by_group(self) -> Positions:

@@ -28,9 +28,8 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
 from budgetline.arrays import Float
-from budgetline.devices import largest, library_of, with_values
-from budgetline.glm.curvature import Curvature
-from budgetline.glm.engines import Loss
+from budgetline.devices import largest, library_of, on_host, with_values
+from budgetline.glm.engines import Curvature, Loss
 
 
 class Family(Loss, Protocol):
@@ -53,32 +52,28 @@ class Family(Loss, Protocol):
 
 
 class _Plain:
-    """A family whose internal scores are the user's, for any targets."""
-
-    portable = True
+    """A family whose internal scores are the user's, for any targets; a certain prediction costs nothing."""
 
     value: Callable[[Float], Float]
     mean: Callable[[Float], Float]
-    saturated: Callable[[Float], Float]
+
+    def saturated(self, Y: Float) -> Float:
+        return np.zeros(len(Y))
 
     def excess(self, scores: Float, Y: Float) -> Float:
-        """Return φ(η) − y'η − inf_η (φ(η) − y'η)."""
         phi = self.value(scores.reshape(-1, scores.shape[2])).reshape(scores.shape[:2])
         return np.asarray(phi - np.einsum("np,nkp->nk", Y, scores) - self.saturated(Y)[:, None])
 
-    def check(self, Y: Float, weight: Float) -> None:
+    def check(self, Y: Float) -> None:
         """Accept any targets."""
 
     def internal(self, Y: Float) -> Float:
-        """Return the targets."""
         return Y
 
     def external(self, V: Float) -> Float:
-        """Return the coefficients."""
         return V
 
     def prediction(self, scores: Float) -> Float:
-        """Return ∇φ."""
         return self.mean(scores)
 
 
@@ -151,24 +146,16 @@ class Logistic(_Plain):
         small = xp.exp(-xp.abs(eta))
         return Curvature(small / (1.0 + small) ** 2)
 
-    def saturated(self, Y: Float) -> Float:
-        """Return zero: a certain answer costs nothing."""
-        return np.zeros(len(Y))
 
-
-class Softmax:
+class Softmax(_Plain):
     """φ(η) = log Σ_k e^{(Bη)_k}; targets are indicators of P classes."""
 
     loss = "log_loss"
-    portable = True
 
     def __init__(self, n_classes: int) -> None:
         raw = np.tril(np.ones((n_classes, n_classes)), -1)[:, : n_classes - 1]
         raw[np.arange(n_classes - 1), np.arange(n_classes - 1)] = -np.arange(n_classes - 1, 0, -1.0)
         self.B = raw / np.linalg.norm(raw, axis=0)
-
-    def check(self, Y: Float, weight: Float) -> None:
-        """Accept the indicators that the classifier made."""
 
     def internal(self, Y: Float) -> Float:
         """Return Y·B."""
@@ -202,10 +189,6 @@ class Softmax:
         p = _softmax(eta @ B.T)
         return Curvature(p, B, p @ B)
 
-    def saturated(self, Y: Float) -> Float:
-        """Return zero: a certain answer costs nothing."""
-        return np.zeros(len(Y))
-
     def prediction(self, scores: Float) -> Float:
         """Return the probabilities."""
         return _softmax(scores)
@@ -216,16 +199,16 @@ class Poisson(_Plain):
 
     loss = "poisson"
 
-    def check(self, Y: Float, weight: Float) -> None:
-        """Refuse negative targets, and targets that are all zero."""
+    def check(self, Y: Float) -> None:
+        """Refuse negative targets."""
         _check_single(Y)
         if np.any(Y < 0):
             raise ValueError(f"y must not be negative with loss='poisson', got {Y.min():g}")
-        if not Y[weight > 0].any():
-            raise ValueError("y is zero everywhere: a Poisson model has no finite intercept")
 
     def start(self, mean: Float) -> Float:
         """Return the log of the mean."""
+        if not mean.any():
+            raise ValueError("y is zero everywhere: a Poisson model has no finite intercept")
         return np.log(mean)
 
     def value(self, eta: Float) -> Float:
@@ -272,7 +255,6 @@ class ConvexLoss(_Plain):
     """
 
     loss = "convex"
-    portable = False
 
     def __init__(
         self,
@@ -283,7 +265,7 @@ class ConvexLoss(_Plain):
     ) -> None:
         self.phi, self.derivative, self.second, self.at = phi, derivative, second, float(start)
 
-    def check(self, Y: Float, weight: Float) -> None:
+    def check(self, Y: Float) -> None:
         """Refuse several targets."""
         _check_single(Y)
 
@@ -293,19 +275,23 @@ class ConvexLoss(_Plain):
 
     def value(self, eta: Float) -> Float:
         """Return φ."""
-        return np.asarray(self.phi(eta[:, 0]), dtype=np.float64)
+        return _computed(self.phi, eta[:, 0])
 
     def mean(self, eta: Float) -> Float:
         """Return φ'."""
-        return np.asarray(self.derivative(eta), dtype=np.float64)
+        return _computed(self.derivative, eta)
 
     def curvature(self, eta: Float) -> Curvature:
         """Return φ''."""
-        if self.second is not None:
-            return Curvature(np.maximum(np.asarray(self.second(eta), dtype=np.float64), 0.0))
-        step = 1e-5 * (1 + np.abs(eta))
-        slope = (np.asarray(self.derivative(eta + step)) - np.asarray(self.derivative(eta - step))) / (2 * step)
-        return Curvature(np.maximum(slope, 0.0))
+
+        def slope(scores: Float) -> ArrayLike:
+            if self.second is not None:
+                return self.second(scores)
+            step = 1e-5 * (1 + np.abs(scores))
+            change = np.asarray(self.derivative(scores + step)) - np.asarray(self.derivative(scores - step))
+            return np.asarray(change / (2 * step))
+
+        return Curvature(_computed(lambda scores: np.maximum(slope(scores), 0.0), eta))
 
     def saturated(self, Y: Float) -> Float:
         """Return min_η φ(η) − yη, by bisection of φ'(η) = y."""
@@ -321,6 +307,12 @@ class ConvexLoss(_Plain):
 
 LOSSES: dict[str, Callable[[], Family]] = {"squared_error": SquaredError, "poisson": Poisson}
 """Losses that can be given to the regressor by name."""
+
+
+def _computed(function: Callable[[Float], ArrayLike], scores: Float) -> Float:
+    """Return a function of NumPy arrays at scores that may be on a device, and where they are."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return with_values(scores, np.asarray(function(on_host(scores)), dtype=np.float64))
 
 
 def _log_sum_exp(scores: Float) -> Float:

@@ -6,14 +6,14 @@ refitted on the chosen groups. With H the Hessian at the current model, the rule
 =============  ====================================================================================
 ``omp``        r_g' C_g⁻¹ r_g, as for least squares
 ``score``      r_g' (H_g − H_gS H_S⁻¹ H_Sg)⁻¹ r_g: twice the gain of one Newton step, the score test
-``fr``         twice the exact gain F(S ∪ g) − F(S), by refitting
+``forward``         twice the exact gain F(S ∪ g) − F(S), by refitting
 ``no-whiten``  ‖r_g‖²
 ``single``     max_d ‖r_d‖²
 =============  ====================================================================================
 
-``fr`` refits the candidates in the order of their one-step gains per cost. A refit ends early once it converges and
-would still have to gain ``SCREEN`` times what the next step promises to win. On large data, candidates that would have
-to gain ``SCREEN`` times their one-step gain are not refitted. That is a rule of thumb: outliers can break it.
+``forward`` refits the candidates in the order of their one-step gains per cost. A refit ends early once it converges
+and would still have to gain ``SCREEN`` times what the next step promises to win. On large data, candidates that would
+have to gain ``SCREEN`` times their one-step gain are not refitted. That is a rule of thumb: outliers can break it.
 Candidates of several groups are all refitted.
 """
 
@@ -28,15 +28,15 @@ from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import Rates, rate
+from budgetline.budgets import rates_of, unit_of
 from budgetline.glm.engines import Engine
 from budgetline.glm.newton import GlmFit, HessianFactor, factored, minimise, with_ridge
-from budgetline.leastsquares.blocks import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
+from budgetline.leastsquares.gram import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.leastsquares.rules import RULES, Rule
 from budgetline.messages import warn
 
 AFFORDABLE = 10**8
-"""``fr`` refits every candidate while candidates × entries of Z are fewer than this."""
+"""``forward`` refits every candidate while candidates × entries of Z are fewer than this."""
 
 SCREEN = 10.0
 """A refit that would have to gain more than this many times what a Newton step promises is given up."""
@@ -45,25 +45,11 @@ SCREEN = 10.0
 class GeneralisedLinear:
     """State of a GLM sequence for the greedy loop.
 
-    Parameters
-    ----------
-    engine : Engine
-    sizes : int array of shape (J,)
-        Number of columns of each group; groups are adjacent, in order.
-    level : array of shape (Q,)
-        Internal scores of the intercept-only model, or a start for them.
-    alpha, tol : float
-        Ridge constant, and the largest entry of the gradient at which a stage counts as fitted.
-    rule : str
-    penalties : array of shape (J,), optional
-        What is subtracted from gains before they are compared: ``fr`` looks for the candidates that can win.
+    ``sizes`` (J,) are the numbers of columns of the groups, which are adjacent, in order; ``level`` (Q,) is a start for
+    the intercepts. A stage is fitted when no entry of the gradient exceeds ``tol``. ``penalties`` (J,) are subtracted
+    from gains before they are compared: ``forward`` looks for the candidates that can win.
 
-    Attributes
-    ----------
-    null : GlmFit
-        The intercept-only model.
-    stages : list of arrays of shape (1 + T_j, Q)
-        θ of every stage, for the first of the chosen columns.
+    ``null`` is the intercept-only model; ``stages`` holds θ (1 + T_j, Q) of every stage, for the first chosen columns.
     """
 
     def __init__(
@@ -85,7 +71,7 @@ class GeneralisedLinear:
         self._fit, self._refits = self.null, dict[int, GlmFit]()
         self._factor: Float | None = None
         self._rule: Rule | None = None
-        if rule not in ("fr", "score"):
+        if rule not in ("forward", "score"):
             self._rule = RULES[rule](size_classes(sizes, lambda c: with_ridge(engine.covariance(1 + c), alpha)))
             self._rule.begin(self._gradient)
 
@@ -95,20 +81,25 @@ class GeneralisedLinear:
         return self.null.risk - self._engine.saturated
 
     @property
+    def last(self) -> GlmFit:
+        """The model of the groups chosen so far."""
+        return self._fit
+
+    @property
     def columns(self) -> Positions:
         """The chosen columns of X, in order, shape (T,); columns are numbered group after group."""
         return self._fit.columns[1:] - 1
 
     def scores(self, allowed: Mask, costs: Float) -> Float:
-        """Return the merit of the allowed groups, shape (J,); ``fr`` uses the costs to find those that can win."""
+        """Return the merit of the allowed groups, shape (J,); ``forward`` uses the costs to find those that can win."""
         if self._rule is not None:
             return self._rule.scores(self._gradient())
         one_step = self._one_step()
-        return 2 * self._exact(one_step / 2, allowed, costs) if self._rule_name == "fr" else one_step
+        return 2 * self._exact(one_step / 2, allowed, costs) if self._rule_name == "forward" else one_step
 
     def joint_scores(self, parts: Sequence[Sequence[int]]) -> Float:
         """Return the merit of the unions of the first 1, 2, … parts, each as one group."""
-        if self._rule_name == "fr":
+        if self._rule_name == "forward":
             found, fit = [], self._fit
             for k in range(len(parts)):
                 fit = self._refit([g for part in parts[: k + 1] for g in part], fit)
@@ -166,21 +157,25 @@ class GeneralisedLinear:
         work = candidates.size * self._engine.n_rows * self._fit.columns.size
         screen = np.inf if work <= AFFORDABLE else SCREEN
         gains = one_step.copy()
-        best = rate(0.0, 1.0)
+        unit, best = unit_of(float(one_step.max())), 0.0
+
+        def rate(g: int, gain: float) -> float:
+            return (gain - float(penalties[g])) / unit / float(costs[g])
 
         def loses(g: int, gain: float) -> bool:
-            return rate(gain - float(penalties[g]), float(costs[g])) < best
+            return rate(g, gain) < best
 
         def lost(g: int, risk: float, promised: float) -> bool:
             return loses(g, self._fit.risk - risk + SCREEN * promised)
 
-        for g in candidates[Rates.of((one_step - penalties)[candidates], costs[candidates]).order()].tolist():
+        promised = rates_of((one_step - penalties)[candidates], costs[candidates])
+        for g in candidates[np.argsort(-promised, kind="stable")].tolist():
             if one_step[g] == 0 or loses(g, screen * float(one_step[g])):
                 continue
             fit = self._refit([g], self._fit, partial(lost, g))
             gains[g] = max(self._fit.risk - fit.risk, 0.0)
             if not loses(g, float(gains[g])):
-                self._refits[g], best = fit, rate(float(gains[g] - penalties[g]), float(costs[g]))
+                self._refits[g], best = fit, rate(g, float(gains[g]))
         return gains
 
     def _one_step(self) -> Float:

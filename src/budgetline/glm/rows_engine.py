@@ -1,12 +1,12 @@
 """The engine of rows in memory, on the host or on a device: scores and residuals of all rows are kept at every point.
 
-All sums are those of :class:`budgetline.glm.row_blocks.Design`, so this module is written once for arrays of any
-library. D × D matrices are copied to the host.
+All sums are those of `Design`, so this module is written once for arrays of any library. D × D matrices are copied to
+the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
@@ -16,13 +16,12 @@ from scipy import sparse
 
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
-from budgetline.devices import Device, library_of, on_host
-from budgetline.glm.curvature import Curvature
-from budgetline.glm.engines import Loss, target_level
+from budgetline.devices import library_of, on_host
+from budgetline.glm.engines import Curvature, Loss, target_level
 from budgetline.glm.partial_hessian import KeptHessian, updated_hessian
 from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, leading, small_product
 from budgetline.moments.columns import StandardisedColumns, standardised_columns
-from budgetline.moments.row_samples import RowSample, sample_of
+from budgetline.moments.tallies import RowSample, sample_of
 from budgetline.threads import map_in_threads, stripes_of
 
 TOGETHER = 48
@@ -39,29 +38,17 @@ def engine_of_rows(
     *,
     alone: bool = False,
 ) -> RowsEngine:
-    """Check and standardise rows in memory or on a device, with penalty weights (D,); ``names`` are for errors.
-
-    ``alone`` says that one thread does all the work of small tables.
-    """
+    """Check and standardise rows, with penalty weights (D,); ``alone``: one thread does the work of small tables."""
     A, _, _ = standardised_columns(rows, names, weights)
-    loss.check(rows.Y, A.root**2)
+    loss.check(rows.Y)
     return RowsEngine(A, loss.internal(rows.Y), order, loss, ALONE_ROWS if alone else FEWEST_ROWS)
 
 
 class RowsEngine:
     """Rows in memory, dense or sparse, or on a device.
 
-    Parameters
-    ----------
-    A : StandardisedColumns, shape (n, D)
-        With ``root`` = √ω.
-    targets : array of shape (n, Q)
-        For the internal scores of the loss.
-    order : int array of shape (D,)
-        Columns of A, group after group.
-    loss : Loss
-    fewest : int
-        Fewest rows of a block, see :class:`Design`.
+    ``targets`` (n, Q) are those of the internal scores, ``order`` (D,) are the columns of A, group after group, and
+    blocks have ``fewest`` rows or more.
     """
 
     eager = False
@@ -73,8 +60,6 @@ class RowsEngine:
         self.n_rows, self.x_mean, self.x_scale, self.weight = len(targets), A.mean, A.scale, A.root**2
         self.y_mean, self.y_spread = target_level(targets, self.weight)
         self.design = design = Design(A, order, fewest)
-        device = None if design.table is None else design.table.device
-        self.local_loss: Loss | _HostLoss = loss if device is None or loss.portable else _HostLoss(loss, device)
         self.local_targets, self.local_weight = design.put(targets.T), design.put(self.weight)
         self.kept: KeptHessian | None = None
 
@@ -99,13 +84,17 @@ class RowsEngine:
         def of(s: slice) -> tuple[Float, Float, Float]:
             block = Z(s)
             eta = right @ block
-            residual = (self.local_targets[:, s] - self.local_loss.mean(eta.T).T) * self.local_weight[s]
+            residual = (self.local_targets[:, s] - self.loss.mean(eta.T).T) * self.local_weight[s]
             return eta, residual, small_product(block, residual.T)
 
         scores, residuals, descents = zip(*self.design.each(of), strict=True)
         xp = library_of(scores[0])
         eta, residual = (parts[0] if len(parts) == 1 else xp.concat(parts, axis=1) for parts in (scores, residuals))
         return _RowsPoint(self, eta, residual, columns, on_host(reduce(add, descents)))
+
+    def over(self, A: StandardisedColumns) -> RowsEngine:
+        """Return the engine of other columns of the same rows."""
+        return RowsEngine(A, self.targets, np.arange(A.scale.size), self.loss)
 
     def blocks(self, groups: Positions, curvature: Curvature, n_scores: int) -> Float:
         """Return Σ curvature ⊗ zz' of groups (J, s) of one size, without the intercept, shape (J, sQ, sQ)."""
@@ -134,7 +123,6 @@ class RowsEngine:
         return H
 
     def _weighted(self, Z: RowBlocks, A: RowBlocks | None, weight: Float, k: int, positive: bool) -> Float:
-        """Return Σ weight za', shape (k, m)."""
         if A is None:
             return self.design.project(lambda s: Z(s) * weight[s], k)
         return self.design.square(Z, weight, positive) if Z is A else self.design.cross(Z, A, weight)
@@ -177,14 +165,14 @@ class _RowsPoint:
     def risk(self) -> float:
         engine, xp = self.engine, library_of(self.eta)
         with np.errstate(over="ignore", invalid="ignore"):
-            loss = engine.local_loss.value(self.eta.T) - xp.sum(engine.local_targets * self.eta, axis=0)
+            loss = engine.loss.value(self.eta.T) - xp.sum(engine.local_targets * self.eta, axis=0)
             return float(xp.sum(engine.local_weight * loss, axis=0))
 
     @cached_property
     def curvature(self) -> Curvature:
         """ω∇²φ(η), where the rows are."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.engine.local_loss.curvature(self.eta.T).weighted(self.engine.local_weight)
+            return self.engine.loss.curvature(self.eta.T).weighted(self.engine.local_weight)
 
     def gradient(self, columns: Positions | None) -> Float:
         design = self.engine.design
@@ -226,27 +214,3 @@ class _RowsPoint:
             return small_product(block, self.curvature.rows(s).product((right @ block).T))
 
         return self.engine.design.summed(of)
-
-
-@dataclass(frozen=True)
-class _HostLoss:
-    """A loss that knows only NumPy's arrays, for scores on a device."""
-
-    loss: Loss
-    device: Device
-
-    def value(self, eta: Float) -> Float:
-        return self._on_host(self.loss.value, eta)
-
-    def mean(self, eta: Float) -> Float:
-        return self._on_host(self.loss.mean, eta)
-
-    def curvature(self, eta: Float) -> Curvature:
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self.loss.curvature(on_host(eta))
-        parts = (part if part is None else self.device.put(part) for part in (found.contrasts, found.along))
-        return Curvature(self.device.put(found.scale), *parts)
-
-    def _on_host(self, function: Callable[[Float], Float], eta: Float) -> Float:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.device.put(function(on_host(eta)))

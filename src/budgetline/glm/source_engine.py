@@ -14,14 +14,16 @@ import numpy as np
 
 from budgetline.arrays import Array, Float, Positions
 from budgetline.data.sources import Chunk
-from budgetline.glm.curvature import part_of
-from budgetline.glm.engines import Loss
+from budgetline.glm.engines import Loss, part_of
 from budgetline.glm.rows_engine import RowsEngine
+from budgetline.glm.set_families import SetFamily
+from budgetline.glm.sets_engine import SetsEngine
+from budgetline.messages import shown
 from budgetline.moments.columns import StandardisedColumns
 from budgetline.moments.moments import Moments
 from budgetline.moments.passes import targets_of
-from budgetline.moments.row_samples import ChunkSample, RowSample
 from budgetline.moments.sums import Statistic
+from budgetline.moments.tallies import ChunkSample, RowSample
 
 NEAR = 1e-7
 """Steps up to this part of the largest coefficient take no pass: the Hessian predicts the gradient to the square of
@@ -32,15 +34,10 @@ MOST_PARAMETERS = 6000
 
 @dataclass(frozen=True)
 class _ModelSums:
-    """What one pass adds up at θ (1 + D, Q): a point that comes with its Hessian.
+    """What one pass adds up at θ (1 + D, Q): a point with minus the gradient (1 + D, Q) and H (1 + D, Q, 1 + D, Q).
 
-    Attributes
-    ----------
-    theta, descent : arrays of shape (1 + D, Q)
-        θ of all columns of Z, and minus the gradient of the risk.
-    H : array of shape (1 + D, Q, 1 + D, Q)
-    risk, saturated : float
-        Risk at θ, and in the first pass that of the saturated model.
+    ``saturated`` is the risk of the saturated model, ``spread`` the square of ``y_spread`` of losses over sets, and
+    ``queries`` are those of the rows, all in the first pass.
     """
 
     theta: Float
@@ -48,15 +45,14 @@ class _ModelSums:
     H: Float
     risk: float
     saturated: float
+    spread: float = 0.0
+    queries: Array | None = None
 
     def __add__(self, other: _ModelSums) -> _ModelSums:
-        return _ModelSums(
-            self.theta,
-            self.descent + other.descent,
-            self.H + other.H,
-            self.risk + other.risk,
-            self.saturated + other.saturated,
-        )
+        risk, saturated, spread = self.risk + other.risk, self.saturated + other.saturated, self.spread + other.spread
+        queries = _joined(self.queries, other.queries)
+        descent, H = self.descent + other.descent, self.H + other.H
+        return _ModelSums(self.theta, descent, H, risk, saturated, spread, queries)
 
     def gradient(self, columns: Positions | None) -> Float:
         return self.descent[slice(1, None) if columns is None else columns]
@@ -81,11 +77,23 @@ class _ModelSums:
         return replace(self, theta=theta, descent=self.descent - change, risk=risk)
 
 
+def _joined(queries: Array | None, others: Array | None) -> Array | None:
+    """Return the queries of two lists, none of which is in both."""
+    if queries is None or others is None:
+        return None
+    if (both := np.intersect1d(queries, others)).size:
+        raise ValueError(
+            f"query {shown(both.tolist()[0])} lies in several chunks, and its rows are ranked together: sort "
+            "the rows by query, and read a file at once (chunk_rows=None) or cut files and row groups between queries"
+        )
+    return np.concatenate([queries, others])
+
+
 @dataclass(frozen=True)
 class _ChunkSums:
     """The statistic that sums to the model sums at θ (1 + D, Q), in the order of the columns that are read."""
 
-    loss: Loss
+    loss: Loss | SetFamily
     theta: Float
     mean: Float
     scale: Float
@@ -93,43 +101,41 @@ class _ChunkSums:
     classes: Array | None
     first: bool
 
-    def rows(self, chunk: Chunk) -> RowsEngine:
-        """Return the engine of one chunk."""
+    def rows(self, chunk: Chunk) -> RowsEngine | SetsEngine:
+        weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+        share = weight / self.total_weight
         with chunk.located():
+            if isinstance(self.loss, SetFamily):
+                sets = self.loss.sets(self.loss.encode(chunk.y, chunk.qid, chunk.n_rows, weight), share)
+                root = np.sqrt(share[sets.order])
+                A = StandardisedColumns(chunk.table[sets.order], self.mean, self.scale, root)
+                return SetsEngine(A, sets, np.arange(self.mean.size))
             Y = targets_of(chunk, self.classes)
-            weight = np.ones(len(Y)) if chunk.weight is None else chunk.weight
             if self.first:
-                # targets are checked row by row; a chunk in which all are zero is no error
-                self.loss.check(np.vstack([Y, np.ones((1, Y.shape[1]))]), np.append(weight, 1.0))
-        A = StandardisedColumns(chunk.table, self.mean, self.scale, np.sqrt(weight / self.total_weight))
+                self.loss.check(Y)
+        A = StandardisedColumns(chunk.table, self.mean, self.scale, np.sqrt(share))
         return RowsEngine(A, self.loss.internal(Y), np.arange(self.mean.size), self.loss)
 
-    def __call__(self, chunk: Chunk) -> _ModelSums:
-        """Return the sums over one chunk, as of rows in memory."""
+    def __call__(self, chunk: Chunk) -> _ModelSums | None:
+        if isinstance(self.loss, SetFamily) and chunk.weight is not None and not chunk.weight.any():
+            return None
         rows, every = self.rows(chunk), np.arange(len(self.theta))
         point = rows.at(every, self.theta)
         with np.errstate(over="ignore", invalid="ignore"):
             descent, H = point.gradient(every), point.hessian(every)
             saturated = rows.saturated if self.first else 0.0
-            return _ModelSums(self.theta, descent, H.reshape(2 * descent.shape), point.risk, saturated)
+            sums = _ModelSums(self.theta, descent, H.reshape(2 * descent.shape), point.risk, saturated)
+        if self.first and isinstance(rows, SetsEngine) and chunk.qid is not None:
+            return replace(sums, spread=rows.y_spread**2, queries=np.unique(chunk.qid))
+        return sums
 
 
 class SourceEngine:
     """A source: files, iterators that can be started again, dask.
 
-    Parameters
-    ----------
-    total : callable
-        Makes one pass and returns the sum of a statistic, over the same rows as ``moments``.
-    moments : Moments
-        Moments of the columns read, from an earlier pass.
-    order : int array of shape (D,)
-        Positions among the columns read, group after group.
-    loss : Loss
-    classes : array, or None
-        Targets that are labels become indicators of these classes.
-    weights : array of shape (D,), or None
-        Penalty weights of the columns read.
+    ``total`` makes one pass and returns the sum of a statistic, over the same rows as ``moments``, which are from an
+    earlier pass. ``order`` (D,) are positions among the columns read, group after group, ``weights`` (D,) their penalty
+    weights. Targets that are labels become indicators of ``classes``.
     """
 
     eager = True
@@ -139,7 +145,7 @@ class SourceEngine:
         total: Callable[[Statistic[Any]], Any],
         moments: Moments,
         order: Positions,
-        loss: Loss,
+        loss: Loss | SetFamily,
         classes: Array | None = None,
         weights: Float | None = None,
     ) -> None:
@@ -147,19 +153,24 @@ class SourceEngine:
         self._last: _ModelSums | None = None
         self.n_rows, self.sample_size, self.saturated = moments.n_samples, moments.sample_size, float("nan")
         self.x_mean, self.x_scale, mean = moments.standardisation(weights)
-        loss.check(mean[None], np.ones(1))
-        self.y_mean = loss.internal(mean[None])[0]
+        self.y_mean = np.zeros(1) if isinstance(loss, SetFamily) else loss.internal(mean[None])[0]
         if (1 + order.size) * self.y_mean.size > MOST_PARAMETERS:
             raise ValueError(
                 f"{order.size} columns and {self.y_mean.size} scores are too many to stream: their Hessian has more "
                 f"than {MOST_PARAMETERS} rows. Leave columns out."
             )
+        if isinstance(loss, SetFamily):
+            self._null = self.at(np.zeros(1, dtype=np.intp), np.zeros((1, 1)))
+            self.y_spread = float(np.sqrt(self._null.spread))
+            return
         contrasts = loss.internal(np.eye(mean.size))
         scatter = moments.scatter[order.size :, order.size :]
         self.y_spread = float(np.sqrt(np.diag(contrasts.T @ scatter @ contrasts).max() / moments.weight))
 
     def covariance(self, groups: Positions) -> Float:
-        """Return Σ ω zz' of groups of one size, from the moments."""
+        """Return Σ ω zz' of groups of one size, from the moments; over sets, the Hessian where scores are zero."""
+        if isinstance(self._loss, SetFamily):
+            return self._null.blocks(groups)
         columns = self._order[groups - 1]
         unit = 1 / self.x_scale[columns]
         blocks = self._moments.scatter[columns[:, :, None], columns[:, None, :]] / self._moments.weight
@@ -188,7 +199,6 @@ class SourceEngine:
 
 
 def _full(columns: Positions, theta: Float, size: int) -> Float:
-    """Return θ of all columns of Z."""
     full = np.zeros((size, theta.shape[1]))
     full[columns] = theta
     return full

@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from budgetline.arrays import Float, Positions
+from budgetline.codec import As, plain_of, read_record
 from budgetline.groups import parsing
 from budgetline.groups.parsing import Column, Costs, Name, Requires, SharedCosts, plain_number
 from budgetline.groups.prices import Prices
-from budgetline.groups.yaml_file import content_of, read_groups, write_yaml
-from budgetline.inputs import KnownColumns, check_integer
+from budgetline.inputs import KnownColumns
 from budgetline.messages import name_of, shown, some, warn
 from budgetline.tables import html_table
 
@@ -28,7 +26,7 @@ MOST_SINGLES = 10_000_000
 
 @dataclass(frozen=True)
 class Layout:
-    """Groups resolved against a table of ``n_features`` columns, with their names, if it has any.
+    """Groups placed in a table of ``n_features`` columns; ``names`` are the names of the columns.
 
     ``columns[g]`` are the positions of group ``g`` in X, in the user's order.
     """
@@ -71,7 +69,7 @@ class Layout:
         return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *own]))
 
     def known(self, estimator: str) -> KnownColumns:
-        """Return the columns of the table, to which an estimator of this name compares other tables."""
+        """Return the columns with which an estimator of this name compares other tables."""
         names = self.names or ()
         owners = zip(self.groups.names, self.columns, strict=True)
         group_of = {names[d]: group for group, columns in owners for d in columns if names}
@@ -80,6 +78,18 @@ class Layout:
     def labels(self, columns: Positions) -> tuple[str, ...]:
         """Return the names of columns, or their positions as text."""
         return tuple(str(d) if self.names is None else self.names[d] for d in columns.tolist())
+
+
+@dataclass(frozen=True)
+class GroupsRecord:
+    """Groups as a file holds them: shared costs as (name, cost, groups), requirements as (group, groups)."""
+
+    names: tuple[str, ...]
+    columns: tuple[tuple[str | int, ...], ...]
+    costs: tuple[float, ...]
+    remainder: str
+    shared: tuple[tuple[str, float, tuple[str, ...]], ...] = ()
+    requires: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -227,37 +237,6 @@ class FeatureGroups:
         return cls({name: [name] for name in parsing.names_of(columns)}, costs, **settings)
 
     @classmethod
-    def random_by_cost(
-        cls, costs: ArrayLike, size: int, random_state: int | np.random.RandomState | None = None
-    ) -> FeatureGroups:
-        """Put columns of equal cost into random groups of a given size (the paper's Yahoo! protocol).
-
-        Columns, with costs of shape (D,), are shuffled within each cost class and cut into groups of ``size``; the last
-        group of a class holds the remainder. A group costs the sum of its columns.
-
-        Examples
-        --------
-        >>> from budgetline import FeatureGroups
-        >>> FeatureGroups.random_by_cost([1, 1, 1, 5, 5], size=2, random_state=0).costs.tolist()
-        [2.0, 1.0, 10.0]
-        """
-        size = check_integer("size", size, ge=1)
-        per_column = np.asarray(costs, dtype=np.float64)
-        if per_column.ndim != 1:
-            raise ValueError(f"costs must hold one cost per column, got an array of shape {per_column.shape}")
-        parsing.parse_costs(per_column, tuple(f"column {d}" for d in range(per_column.size)))
-        rng = check_random_state(random_state)
-        groups: dict[str, list[int]] = {}
-        totals: list[float] = []
-        for cost in np.unique(per_column):
-            members = rng.permutation(np.flatnonzero(per_column == cost))
-            for k, start in enumerate(range(0, members.size, size)):
-                chosen = sorted(members[start : start + size].tolist())
-                groups[f"cost{np.format_float_positional(cost, trim='-')}_{k}"] = chosen
-                totals.append(float(cost) * len(chosen))
-        return cls(groups, totals)
-
-    @classmethod
     def from_yaml(cls, path: str | Path) -> FeatureGroups:
         r"""Read groups from a YAML file.
 
@@ -273,13 +252,13 @@ class FeatureGroups:
         [10.37]
         """
         try:
-            return cls(**read_groups(content_of(Path(path))))
+            return cls(**parsing.read_groups(parsing.content_of(Path(path))))
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{path}: {error}") from error
 
     def to_yaml(self) -> str:
-        """Return the groups as the text of a file that :meth:`from_yaml` reads.
+        """Return the groups as the text of a file that `from_yaml` reads.
 
         Examples
         --------
@@ -299,14 +278,14 @@ class FeatureGroups:
             content["shared"] = {n: {"cost": plain_number(c), "groups": list(g)} for n, (c, g) in shared.items()}
         if self.remainder != "error":
             content["remainder"] = self.remainder
-        return write_yaml(content)
+        return parsing.write_yaml(content)
 
     def with_costs(self, costs: Costs) -> FeatureGroups:
         """Return the same groups at other own costs; shared costs and requirements stay."""
         return FeatureGroups(**{**self._arguments(), "costs": costs})
 
     def with_free(self, requires: Mapping[str, Sequence[str]]) -> FeatureGroups:
-        """Return the same groups, and free groups without columns that require some of them."""
+        """Add free groups without columns; each requires some of the present groups."""
         given = self._arguments()
         groups = given["groups"] | dict.fromkeys(requires, ())
         costs = np.append(self.costs, np.zeros(len(requires)))
@@ -318,7 +297,7 @@ class FeatureGroups:
         return {"groups": groups, "costs": self.costs, **extra}
 
     def cost_of(self, groups: Iterable[Name]) -> float:
-        """Return the cost of groups, given by name, with all groups that they require; shared costs count once.
+        """Return the cost of groups, by name, and of all groups that they require; shared costs count once.
 
         Examples
         --------
@@ -341,14 +320,16 @@ class FeatureGroups:
         return len(self.names)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FeatureGroups) and self._key() == other._key()
+        return isinstance(other, FeatureGroups) and self.record() == other.record()
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(self.record())
 
-    def _key(self) -> tuple[object, ...]:
-        extra = self.remainder, tuple(self.shared.items()), tuple(self.requires.items())
-        return self.names, self.columns, tuple(self.costs.tolist()), *extra
+    def record(self) -> GroupsRecord:
+        """Return the groups as a file holds them."""
+        shared = tuple((name, cost, members) for name, (cost, members) in self.shared.items())
+        requires = tuple(self.requires.items())
+        return GroupsRecord(self.names, self.columns, tuple(self.costs.tolist()), self.remainder, shared, requires)
 
     def __reduce__(self) -> tuple[Callable[[], FeatureGroups], tuple[()]]:
         return partial(FeatureGroups, **self._arguments()), ()  # a new object, so that costs stay read-only
@@ -373,3 +354,37 @@ def as_feature_groups(groups: Any, costs: Any, feature_names: Sequence[str] | No
             raise ValueError(f"{what}: pass feature_groups with the columns that matter, and remainder='drop'")
         return FeatureGroups.singletons(n_features if feature_names is None else feature_names, costs)
     return FeatureGroups(groups, costs)
+
+
+def plain_groups(groups: FeatureGroups) -> dict[str, object]:
+    """Return groups as plain JSON."""
+    return plain_of(groups.record())
+
+
+def groups_of(plain: object, where: str) -> FeatureGroups:
+    """Return the groups of `plain_groups`; ``where`` names them in errors."""
+    record = read_record(GroupsRecord, plain, where)
+    if not len(record.names) == len(record.columns) == len(record.costs) == len(set(record.names)):
+        raise ValueError(f"{where} must have one list of columns and one cost for every name")
+    found = FeatureGroups(
+        dict(zip(record.names, record.columns, strict=True)),
+        record.costs,
+        remainder=record.remainder,  # type: ignore[arg-type]
+        shared={name: (cost, members) for name, cost, members in record.shared},
+        requires=dict(record.requires),
+    )
+    if plain_groups(found) != plain:  # names given twice, for example
+        raise ValueError(f"{where}: the groups, shared costs or requirements are not as written by save")
+    return found
+
+
+StoredGroups = Annotated[FeatureGroups, As(plain_groups, groups_of)]
+"""The type of groups in a record."""
+
+
+def check_order(order: Positions, groups: FeatureGroups) -> None:
+    """Raise an error unless the entries are positions of different groups, each after its requirements."""
+    if np.unique(order).size < order.size or np.any((order < 0) | (order >= len(groups))):
+        raise ValueError("order is not an order of the groups")
+    if groups.prices.out_of_order(order.tolist()) is not None:
+        raise ValueError("order has a group before one that it requires")

@@ -1,30 +1,36 @@
-"""Parsing of groups, costs, shared costs and requirements in all forms; every error names the group or column."""
+"""Parse groups, costs, shared costs and requirements, given as Python values or as YAML."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from numbers import Integral
-from typing import Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float, Positions
 from budgetline.groups.prices import SharedCost
-from budgetline.inputs import column_names
-from budgetline.messages import cut, did_you_mean, shown, some
+from budgetline.inputs import column_names, is_missing
+from budgetline.messages import CONTROLS, cut, did_you_mean, shown, some
 
 Column = str | int
 Name = str | int
 Costs = Mapping[str, float] | Mapping[int, float] | ArrayLike | None
 SharedCosts = Mapping[str, tuple[float, Iterable[Name]]]
 Requires = Mapping[str, Iterable[Name]] | Mapping[int, Iterable[Name]]
-MOST_REQUIRED = 10**7
-"""Limit on required groups, summed over all groups: a chain needs memory quadratic in its length."""
 FLAG = "missingindicator_"
 """Prefix of scikit-learn's names for flags of missing values; the rest is the name of the column."""
+MOST_BYTES = 2**25
+"""Largest size of a YAML file: files come from outside."""
+INTEGER = re.compile(r"(0|-?[1-9][0-9]*)$")
+"""The only numbers of a YAML file; the rest is text. YAML 1.1 would read 1:30 as ninety, 010 as eight, no as false."""
 
 
 def parse_groups(groups: object) -> tuple[tuple[str, ...], tuple[tuple[Column, ...], ...]]:
@@ -32,8 +38,7 @@ def parse_groups(groups: object) -> tuple[tuple[str, ...], tuple[tuple[Column, .
     names, entries = _named(groups)
     if not names:
         raise ValueError("there must be at least one group")
-    if (repeated := _repeated(names)) is not None:
-        raise ValueError(f"duplicate group name {shown(repeated)}")
+    _check_unique("group", names)
     columns = tuple(_columns(name, entry) for name, entry in zip(names, entries, strict=True))
     owner: dict[Column, str] = {}
     for name, members in zip(names, columns, strict=True):
@@ -46,14 +51,11 @@ def parse_groups(groups: object) -> tuple[tuple[str, ...], tuple[tuple[Column, .
 
 
 def _named(groups: object) -> tuple[tuple[str, ...], Collection[object]]:
-    """Return the names of groups, and their columns as given."""
     if isinstance(groups, Mapping):
         return tuple(map(str, groups)), groups.values()
     if isinstance(groups, str | bytes | Set) or not isinstance(groups, Iterable):
-        raise TypeError(
-            "groups must be a mapping name -> columns, a list of column lists, or one label per column, "
-            f"got {shown(groups)}"
-        )
+        forms = "a mapping name -> columns, a list of column lists, or one label per column"
+        raise TypeError(f"groups must be {forms}, got {shown(groups)}")
     entries = list(groups)
     nested = [isinstance(e, Iterable) and not isinstance(e, str | bytes) for e in entries]
     if all(nested):
@@ -62,33 +64,25 @@ def _named(groups: object) -> tuple[tuple[str, ...], Collection[object]]:
         raise TypeError("groups mixes column lists and single labels; give all column lists, or one label per column")
     by_label: dict[str, list[int]] = {}
     for d, label in enumerate(entries):
-        if _is_missing(label):
+        if is_missing(label):
             raise ValueError(f"the group label of column {d} is missing ({shown(label)})")
         by_label.setdefault(str(label), []).append(d)
     return tuple(by_label), by_label.values()
 
 
-def _is_missing(label: object) -> bool:
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # the truth value of pandas' NA
-        return True
-
-
-def _repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that is given twice, if any."""
-    return next((name for name, count in Counter(names).items() if count > 1), None)
+def _check_unique(what: str, names: Iterable[str]) -> None:
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"duplicate {what} name {shown(repeated[0])}")
 
 
 def _columns(group: str, columns: object) -> tuple[Column, ...]:
-    """Return the columns of one group as names or positions."""
-    if type(columns) in (list, tuple) and {str, int}.issuperset(map(type, columns)):  # type: ignore[call-overload]
-        return tuple(columns)  # type: ignore[arg-type]
     if isinstance(columns, str | Integral):
         columns = [columns]
     if not isinstance(columns, Iterable) or isinstance(columns, Mapping | bytes):
         raise TypeError(f"group {shown(group)}: columns must be a list of names or positions, got {shown(columns)}")
     columns = list(columns)
+    if {str, int}.issuperset(map(type, columns)):
+        return tuple(columns)
     for column in columns:
         if isinstance(column, bool) or not isinstance(column, str | Integral):
             raise TypeError(f"group {shown(group)}: column {shown(column)} is neither a name nor a position")
@@ -107,8 +101,7 @@ def parse_costs(costs: object, names: tuple[str, ...]) -> Float:
         given = {str(name): cost for name, cost in costs.items()}
         if missing := [name for name in names if name not in given]:
             raise ValueError(f"no cost for group {shown(missing[0])}")
-        known = set(names)
-        if unknown := [name for name in given if name not in known]:
+        if unknown := sorted(given.keys() - set(names)):
             close = did_you_mean(unknown[0], names)
             raise ValueError(f"cost given for unknown group {shown(unknown[0])}{close}")
         costs = [given[name] for name in names]
@@ -133,42 +126,35 @@ def _cost(what: str, name: str, cost: Any) -> float:
 
 def parse_shared(shared: object, names: tuple[str, ...]) -> tuple[SharedCost, ...]:
     """Return the costs that groups share, from a mapping name -> (cost, groups); members in the order of the groups."""
-    if not isinstance(shared, Mapping | None):
-        raise TypeError(f"shared must be a mapping name -> (cost, groups), got {shown(shared)}")
-    place = places_of(names)
-    found: list[SharedCost] = []
-    for name, entry in _by_name(shared or {}, "duplicate shared cost {}"):
+    found, place = [], places_of(names)
+    for name, entry in _by_name("shared", "name -> (cost, groups)", shared).items():
         if not isinstance(entry, tuple | list) or len(entry) != 2:
             raise ValueError(f"shared cost {shown(name)} must be given as (cost, groups), got {shown(entry)}")
-        cost = _cost("shared cost", name, entry[0])
         members = positions_of(f"shared cost {shown(name)}", entry[1], place)
         if not members:
             raise ValueError(f"shared cost {shown(name)} has no groups")
-        found.append(SharedCost(name, cost, members))
+        found.append(SharedCost(name, _cost("shared cost", name, entry[0]), members))
     return tuple(found)
 
 
 def parse_requires(requires: object, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the groups that each group requires directly, from a mapping group -> groups; () if none requires any."""
-    if not isinstance(requires, Mapping | None):
-        raise TypeError(f"requires must be a mapping group -> groups, got {shown(requires)}")
-    place = places_of(names)
+    """Return the groups that each group requires directly, from a mapping group -> groups; () without requirements."""
     found: dict[int, tuple[int, ...]] = {}
-    for name, entry in _by_name(requires or {}, "requires: group {} is given twice"):
-        if name not in place:
-            raise ValueError(f"requires: there is no group {shown(name)}{did_you_mean(name, place)}")
-        g = place[name]
+    place = places_of(names)
+    for name, entry in _by_name("requires", "group -> groups", requires).items():
+        (g,) = positions_of("requires", name, place)
         found[g] = positions_of(f"what group {shown(name)} requires", entry, place)
         if g in found[g]:
             raise ValueError(f"group {shown(name)} requires itself")
     return tuple(found.get(g, ()) for g in range(len(names))) if any(found.values()) else ()
 
 
-def _by_name(given: Mapping[object, object], twice: str) -> Iterable[tuple[str, object]]:
-    """Return the entries of a mapping by name; raise an error if two keys have the same name."""
-    if (repeated := _repeated(map(str, given))) is not None:
-        raise ValueError(twice.format(shown(repeated)))
-    return ((str(key), entry) for key, entry in given.items())
+def _by_name(what: str, form: str, given: object) -> dict[str, object]:
+    """Return a mapping with its keys as text."""
+    if not isinstance(given, Mapping | None):
+        raise TypeError(f"{what} must be a mapping {form}, got {shown(given)}")
+    _check_unique(what, map(str, given or {}))
+    return {str(key): entry for key, entry in (given or {}).items()}
 
 
 def all_required(direct: tuple[tuple[int, ...], ...], names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
@@ -182,12 +168,8 @@ def all_required(direct: tuple[tuple[int, ...], ...], names: tuple[str, ...]) ->
         chain = cut(" -> ".join(shown(names[g]) for g in around))
         raise ValueError(f"groups require each other in a cycle: {chain}") from None
     known: dict[int, tuple[int, ...]] = {}
-    total = 0
     for g in order:
         known[g] = tuple(dict.fromkeys(d for h in direct[g] for d in (*known[h], h)))
-        total += len(known[g])
-        if total > MOST_REQUIRED:
-            raise ValueError(f"groups require more than {MOST_REQUIRED} others in all")
     return tuple(known[g] for g in range(len(direct)))
 
 
@@ -205,7 +187,8 @@ def positions_of(what: str, groups: object, place: Mapping[str, int]) -> tuple[i
     found: set[int] = set()
     for name in map(str, groups):
         if name not in place:
-            raise ValueError(f"{what}: there is no group {shown(name)}{did_you_mean(name, place)}")
+            hint = f"{did_you_mean(name, place)}; the groups are {some(place)}"
+            raise ValueError(f"{what}: there is no group {shown(name)}{hint}")
         if place[name] in found:
             raise ValueError(f"{what}: group {shown(name)} is listed twice")
         found.add(place[name])
@@ -239,20 +222,16 @@ def locate(
 
 def _position(column: Column, group: str, position: dict[str, int] | None, n_features: int) -> int:
     """Return the position in X of a column of a group; ``position`` has those of all names, if X has names."""
+    what = f"column {shown(column)}"
     if isinstance(column, int):
         if not 0 <= column < n_features:
-            raise ValueError(
-                f"group {shown(group)}: column {shown(column)} is out of range, the data have {n_features} columns"
-            )
+            raise ValueError(f"group {shown(group)}: {what} is out of range, the data have {n_features} columns")
         return column
     if position is None:
-        raise ValueError(
-            f"group {shown(group)} names column {shown(column)}, but the columns of the data have no names: "
-            "give positions, or pass a data frame"
-        )
+        advice = "give positions, or pass a data frame"
+        raise ValueError(f"group {shown(group)} names {what}, but the columns of the data have no names: {advice}")
     if column not in position:
-        close = did_you_mean(column, position)
-        raise ValueError(f"group {shown(group)}: column {shown(column)} is not in the data{close}")
+        raise ValueError(f"group {shown(group)}: {what} is not in the data{did_you_mean(column, position)}")
     return position[column]
 
 
@@ -264,8 +243,7 @@ def names_of(columns: Iterable[object]) -> tuple[str, ...]:
     if wrong := [name for name in names if not isinstance(name, str)]:
         raise TypeError(f"column names must be strings, got {shown(wrong[0])}")
     found = tuple(map(str, names))
-    if (repeated := _repeated(found)) is not None:
-        raise ValueError(f"duplicate column name {shown(repeated)}")
+    _check_unique("column", found)
     return found
 
 
@@ -284,6 +262,90 @@ def group_by_prefix(names: Sequence[str], sep: str, prefixes: Iterable[str] | No
     return groups
 
 
+# -- YAML -----------------------------------------------------------------------------------------------------------
+
+
 def plain_number(value: float) -> int | float:
     """Return a number as a person would write it: whole numbers without a decimal point."""
     return int(value) if value.is_integer() else value
+
+
+def write_yaml(content: object) -> str:
+    """Return plain content as YAML; if a name has control characters, only ASCII is left unescaped."""
+    yaml = _yaml("writing")
+    style = {"sort_keys": False, "default_flow_style": None, "width": 100}
+    text: str = yaml.safe_dump(content, allow_unicode=True, **style)
+    return yaml.safe_dump(content, **style) if CONTROLS.search(text.replace("\n", "")) else text
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of a file, or the beginning of a file that is too large."""
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
+def read_groups(data: bytes) -> dict[str, Any]:
+    """Return the arguments of ``FeatureGroups`` from YAML; ``FeatureGroups.from_yaml`` describes its form."""
+    content = _parse_yaml(data)
+    if not isinstance(content, dict) or not isinstance(content.get("groups"), dict):
+        raise ValueError("expected a mapping with the key 'groups' (name -> columns, cost)")
+    _check_keys("the file", content, {"groups"}, {"remainder", "shared"})
+    groups, shared = content["groups"], content.get("shared", {})
+    for name, entry in groups.items():
+        _check_keys(f"group {shown(name)}", entry, {"columns"}, {"cost", "requires"})
+    if not isinstance(shared, dict):
+        raise ValueError(f"'shared' must be a mapping name -> {{cost: number, groups: [...]}}, got {shown(shared)}")
+    for name, entry in shared.items():
+        _check_keys(f"shared cost {shown(name)}", entry, {"cost", "groups"})
+    return {
+        "groups": {name: entry["columns"] for name, entry in groups.items()},
+        "costs": {name: entry.get("cost", 1.0) for name, entry in groups.items()},
+        "remainder": content.get("remainder", "error"),
+        "shared": {name: (entry["cost"], entry["groups"]) for name, entry in shared.items()},
+        "requires": {name: entry["requires"] for name, entry in groups.items() if "requires" in entry},
+    }
+
+
+def _check_keys(what: str, entry: object, needed: set[str], others: Set[str] = frozenset()) -> None:
+    if not isinstance(entry, dict) or not needed <= entry.keys():
+        raise ValueError(f"{what} needs {some(sorted(needed))}, got {shown(entry)}")
+    if unknown := sorted(map(str, entry.keys() - needed - others)):
+        raise ValueError(f"{what} has the unknown key {shown(unknown[0])}; known are {some(sorted(needed | others))}")
+
+
+def _parse_yaml(data: bytes) -> object:
+    """Return the content of a YAML file; anchors and duplicate keys are errors, all scalars but integers stay text."""
+    yaml = _yaml("reading")
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"too large for a file of groups, which may have at most {MOST_BYTES} bytes")
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+        def compose_node(self, parent: Any, index: object) -> Any:
+            if (event := self.peek_event()) and getattr(event, "anchor", None) is not None:
+                # a few lines of aliases can expand to a billion entries
+                raise ValueError(f"anchors and aliases (& and *) are not supported (line {event.start_mark.line + 1})")
+            return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> object:
+            found = super().construct_mapping(node, deep)
+            if len(found) < len(node.value):  # PyYAML keeps the last of two equal keys; a group would be lost
+                (key, _), *_ = Counter(self.construct_object(key, deep=True) for key, _ in node.value).most_common(1)
+                raise ValueError(f"duplicate key {shown(key)} (line {node.start_mark.line + 1})")
+            return found
+
+    Loader.add_implicit_resolver("tag:yaml.org,2002:int", INTEGER, "-0123456789")
+    try:
+        return Loader(data.decode("utf-8")).get_single_data()
+    except RecursionError:
+        raise ValueError("its lists and mappings are nested too deeply") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"not valid YAML: {cut(' '.join(str(error).split()))}") from error
+
+
+def _yaml(doing: str) -> ModuleType:
+    try:
+        return import_module("yaml")
+    except ImportError as error:
+        raise ImportError(f"{doing} YAML needs PyYAML: pip install 'budgetline[yaml]'") from error

@@ -34,8 +34,8 @@ class SharedCost:
 class Prices:
     """The cost of every set of J groups, and of every next group.
 
-    ``requires[g]`` are all groups that g requires, directly or not, each after the groups that it requires itself.
-    ``requires`` is () if no group requires another.
+    ``requires[g]`` are all groups that g requires, directly or not, each after its own requirements; () if no group
+    requires another.
     """
 
     own: Float
@@ -46,14 +46,8 @@ class Prices:
         with np.errstate(over="ignore"):
             total = self.total
         if total > LARGEST_TOTAL and np.isfinite(self.own).all():
-            raise ValueError(
-                f"the costs of all groups add up to {total:g}, more than {LARGEST_TOTAL:g}: give them in a larger unit"
-            )
-
-    @classmethod
-    def of(cls, costs: ArrayLike) -> Prices:
-        """Return additive prices, one cost per group."""
-        return cls(np.asarray(costs, dtype=np.float64))
+            more = f"more than {LARGEST_TOTAL:g}: give them in a larger unit"
+            raise ValueError(f"the costs of all groups add up to {total:g}, {more}")
 
     @property
     def additive(self) -> bool:
@@ -82,7 +76,7 @@ class Prices:
 
     @cached_property
     def dependents(self) -> dict[int, Positions]:
-        """For every group that others require, directly or not, those others; in the order of the groups."""
+        """The groups that require a group, directly or not, for every group that others require; in order."""
         found: dict[int, list[int]] = {}
         for g, required in enumerate(self.requires):
             for h in required:
@@ -90,7 +84,7 @@ class Prices:
         return {h: np.array(found[h], dtype=np.intp) for h in sorted(found)}
 
     def closure(self, groups: Iterable[int]) -> Mask:
-        """Return the mask (J,) of these groups and of all that they require."""
+        """Return the mask (J,) of groups and all their requirements."""
         mask = np.zeros(self.own.size, dtype=bool)
         for g in groups:
             mask[g] = True
@@ -99,7 +93,7 @@ class Prices:
         return mask
 
     def missing(self, g: int, chosen: Mask) -> list[int]:
-        """Return the groups that buying g adds to S: the required groups that S lacks, in a valid order, then g."""
+        """Return the groups that S needs to get g: the missing requirements in a valid order, then g."""
         return [h for h in (*self.requires[g], g) if not chosen[h]] if self.requires else [g]
 
     def completed(self, order: Iterable[int]) -> list[int]:
@@ -122,14 +116,14 @@ class Prices:
         return None
 
     def cost(self, mask: Mask) -> float:
-        """Return c(S) of the groups of a mask (J,), with all that they require."""
+        """Return c(S) of the groups of a mask (J,) and all their requirements."""
         closed = self.closure(np.flatnonzero(mask).tolist()) if any(self.requires) else mask
         return float(self.own[closed].sum()) + sum(s.cost for s in self.shared if closed[list(s.members)].any())
 
     def marginal(self, chosen: Mask) -> Float:
-        """Return c(g | S) of every group, shape (J,), with the groups that it requires and S lacks; 0 for groups in S.
+        """Return c(g | S) of every group, shape (J,), including missing requirements; 0 for groups in S.
 
-        S must hold all that its groups require, as every prefix of a sequence does.
+        S must contain the requirements of its groups, as every prefix of a sequence does.
         """
         extra = np.where(chosen, 0.0, self.own)
         for k in self.unpaid(chosen):
@@ -140,7 +134,7 @@ class Prices:
         return extra
 
     def added(self, groups: Sequence[int], chosen: Mask) -> float:
-        """Return c(S ∪ A) − c(S). No group of A may be in S, and S ∪ A must hold all that its groups require."""
+        """Return c(S ∪ A) − c(S). A and S must be disjoint, and S ∪ A must contain the requirements of its groups."""
         needed = sorted({k for g in groups for k in self._shares.get(g, ())})
         extra = sum(self.shared[k].cost for k in needed if not chosen[self._members[k]].any())
         return float(self.own[list(groups)].sum()) + extra
@@ -154,14 +148,11 @@ class Prices:
         groups = np.asarray(order, dtype=np.intp)
         if self.additive:
             return np.asarray(self.own[groups])
-        paid: set[int] = set()
-        costs = self.own[groups].copy()
-        for step, g in enumerate(groups.tolist()):
-            for k in self._shares.get(g, ()):
-                if k not in paid:
-                    paid.add(k)
-                    costs[step] += self.shared[k].cost
-        return costs
+        bought, costs = np.zeros(self.own.size, dtype=bool), []
+        for g in groups.tolist():
+            costs.append(self.added([g], bought))
+            bought[g] = True
+        return np.array(costs, dtype=np.float64)
 
     def spread(self) -> Float:
         """Return one cost per group, shape (J,), for methods that need additive costs.

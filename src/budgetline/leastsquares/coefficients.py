@@ -1,19 +1,27 @@
-"""Coefficients of every stage, and of any subset of columns, from one factor."""
+"""Coefficients of every stage, and of any subset of columns, from one factor; lost digits are recovered from the data.
+
+Solving with C loses digits in proportion to cond(C) = cond(X)². Corrected seminormal equations (Björck 1987) recover
+them with residuals computed from the data (`refine`), as long as cond(C)·eps is well below one. Beyond that the data
+are reduced to a triangle by QR (`triangle`), which does not square the condition number.
+"""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas, cho_solve, lapack, lstsq, qr, solve_triangular
 
 from budgetline.arrays import Float, Mask, Positions
+from budgetline.data.rows import EXTENDED_WORK, Rows
 from budgetline.leastsquares.factors import Factor
 from budgetline.leastsquares.gram import EPS
+from budgetline.moments.columns import StandardisedColumns
 from budgetline.threads import one_blas_thread
 
 FELT = 1e-8
-"""Share of what is explained that the noise of dependent columns may change."""
+"""Share of the explained variance that the noise of dependent columns may change."""
 SMALL_PIVOT = 1e-4
 """Columns are standardised: less is left of a column only if it nearly depends on others."""
 SMALL = 1000
@@ -77,18 +85,9 @@ def _nested_solutions(U: Float, z: Float, ends: Positions) -> Float:
 
 
 def subset_coefficients(U: Float, z: Float, kept: Mask, chosen: Mask) -> Float:
-    """Solve C_A w = b_A for any subset A of a factor's columns: least squares in U_A w ≈ z, as accurate as U is.
+    """Solve C_A w = b_A for a subset A of a factor's columns, which ``chosen`` (T,) marks: (P, T), zero outside A.
 
-    Parameters
-    ----------
-    U, z, kept : arrays
-        Of the :class:`~budgetline.leastsquares.factors.Factor`.
-    chosen : bool array of shape (T,)
-
-    Returns
-    -------
-    array of shape (P, T)
-        Zero outside the subset; the minimum-norm solution where it is not unique.
+    Least squares in U_A w ≈ z is as accurate as U is; of several solutions it is the one of minimum norm.
     """
     w = np.zeros((U.shape[1], z.shape[1]))
     if not chosen.any() or U.shape[0] == 0:
@@ -106,7 +105,6 @@ def subset_coefficients(U: Float, z: Float, kept: Mask, chosen: Mask) -> Float:
 
 
 def _least_squares(A: Float, z: Float) -> tuple[Float, int]:
-    """Return the least-squares solution and the rank; A may have no columns."""
     if A.shape[1] == 0:
         return np.zeros((0, z.shape[1])), 0
     w, _, rank, _ = lstsq(A, z, cond=1e-13, lapack_driver="gelsy", check_finite=False)
@@ -145,7 +143,7 @@ def triangular_inverse(U: Float) -> Float:
         return np.zeros_like(U)
     inverse, info = lapack.dtrtri(U)
     _check_regular(info)
-    return np.triu(inverse)  # what is below the diagonal of U is rounding noise, and dtrtri leaves it there
+    return np.triu(inverse)  # dtrtri leaves the rounding noise below the diagonal of U
 
 
 def _few_threads(U: Float) -> AbstractContextManager[None]:
@@ -154,6 +152,59 @@ def _few_threads(U: Float) -> AbstractContextManager[None]:
 
 
 def _check_regular(info: int) -> None:
-    """Raise an error if LAPACK has found a zero on the diagonal."""
     if info != 0:
         raise np.linalg.LinAlgError("the factor of the chosen columns is singular")
+
+
+def refine(
+    factor: Factor, W: Float, rows: Rows, mean: Float, scale: Float, y_mean: Float, alpha: float
+) -> tuple[Float, Float]:
+    """Correct all stages W (stages, P, T) by residuals from the data until the corrections stop shrinking.
+
+    The factor is square; ``mean``, ``scale`` and ``y_mean`` are the standardisation of ``rows``. Also return
+    corrections (stages, P) of the intercepts, because ``mean`` itself is rounded.
+    """
+    stages, P, T = W.shape
+    dtype: Any = np.longdouble if rows.n_rows * T * stages * P <= EXTENDED_WORK else np.float64
+    offset = np.zeros((stages, P))
+    previous = np.inf
+    for _ in range(5):
+        # 1. gradient A'e − λw and mean of the residuals e = y − c − Aw of every stage, in one pass
+        G, level = np.zeros((T, stages * P), dtype), np.zeros(stages * P, dtype)
+        flat = np.ascontiguousarray(W.reshape(-1, T).T).astype(dtype)
+        for A, Y, root in rows.standardised(mean, scale, y_mean, np.dtype(dtype)):
+            A = A[:, factor.columns]
+            e = np.tile(Y, stages) - root * offset.reshape(1, -1) - A @ flat
+            G += A.T @ e
+            level += (root * e).sum(axis=0)
+        G -= alpha * flat
+        # 2. correct each stage on its own columns
+        correction = np.zeros_like(W)
+        for j, end in enumerate(factor.column_ends):
+            step = solve_normal(factor.U[:end, :end], G[:end, j * P : (j + 1) * P].astype(np.float64))
+            correction[j, :, :end] = step.T
+        size = float(np.abs(correction).max(initial=0.0))
+        if not size < previous / 2:
+            break
+        W, offset = W + correction, offset + level.reshape(stages, P).astype(np.float64)
+        previous = size
+    return W, offset
+
+
+def triangle(rows: Rows, mean: Float, scale: Float, y_mean: Float, alpha: float) -> tuple[StandardisedColumns, Float]:
+    """Reduce [A, Y; √λ I, 0] to its triangular factor by QR, chunk after chunk.
+
+    The triangle replaces the data: products of its columns with each other and with the targets are the same. The roots
+    of the weights come first. That removes what rounding has left of the columns' means, which would look like one more
+    direction and hide that columns are dependent.
+    """
+    D = rows.n_columns
+    R = np.zeros((0, 1 + D + rows.Y.shape[1]))
+    for chunk, Y, root in rows.standardised(mean, scale, y_mean, least=4 * D):
+        R = qr(np.vstack([R, np.hstack([root, chunk, Y])]), mode="r", check_finite=False)[0][: R.shape[1]]
+    R = R[1:, 1:]
+    if alpha > 0:
+        ridge = np.hstack([np.sqrt(alpha) * np.eye(D), np.zeros((D, rows.Y.shape[1]))])
+        R = qr(np.vstack([R, ridge]), mode="r", check_finite=False)[0][: R.shape[1]]
+    A = StandardisedColumns(np.asfortranarray(R[:, :D]), np.zeros(D), np.ones(D), np.ones(len(R)))
+    return A, np.ascontiguousarray(R[:, D:])

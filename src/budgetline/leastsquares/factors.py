@@ -1,7 +1,7 @@
 """Block-pivoted factorisations of C, one group of columns at a time: from C itself, or from the columns of X.
 
 For the chosen columns S, in order, C_S = U'U with U upper triangular and z = U⁻ᵀ b_S. Choosing a group appends rows to
-P = U⁻ᵀ C_{S,·}. :class:`BlockCholesky` takes them from C, :class:`GramSchmidt` from the data.
+P = U⁻ᵀ C_{S,·}. `BlockCholesky` takes them from C, `GramSchmidt` from the data.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from scipy.linalg.blas import dtrsm
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.device_tables import DeviceTable
 from budgetline.devices import Device, on_host
-from budgetline.leastsquares.blocks import factor_of_independent
-from budgetline.leastsquares.gram import EPS, Gram
+from budgetline.leastsquares.gram import EPS, Gram, factor_of_independent
 from budgetline.moments.columns import StandardisedColumns
 
 NOISE = 64 * EPS
@@ -27,21 +26,11 @@ FEW_DIGITS = 1e-4
 
 @dataclass(frozen=True)
 class Factor:
-    """C_S = U'U and z = U⁻ᵀ b_S for the chosen columns S, and where each stage ends.
+    """C_S = U'U and z = U⁻ᵀ b_S (k, P) for the chosen columns S (T,), in order, and where each stage ends.
 
-    Attributes
-    ----------
-    U : array of shape (k, T)
-        Upper triangular; fewer rows than columns where columns depend on earlier ones (then λ = 0).
-    z : array of shape (k, P)
-    columns : int array of shape (T,)
-        The chosen columns, in order.
-    kept : bool array of shape (T,)
-        Whether a column added a row to U; the others depend on those before them.
-    row_ends, column_ends : int arrays of shape (stages,)
-        Rows and columns of U that belong to the first j stages.
-    left : array of shape (T,)
-        Norms of the remainders of columns that were not kept; 0 for other columns, and from C alone.
+    U (k, T) is upper triangular. A column that depends on earlier ones (λ = 0) adds no row: ``kept`` (T,) is False, and
+    ``left`` (T,) is the norm of its remainder, 0 if unknown. The first j stages have ``row_ends[j]`` rows and
+    ``column_ends[j]`` columns of U.
     """
 
     U: Float
@@ -87,11 +76,7 @@ class _Chosen:
 class BlockCholesky(_Chosen):
     """Rows of P from C itself: col = C_g· − P_g'P, then P_new = L⁻¹ col.
 
-    Columns are counted among those *in play*: all, until :meth:`narrow` leaves out some that have been chosen.
-
-    Parameters
-    ----------
-    gram : Gram
+    Columns are counted among those *in play*: all, until `narrow` leaves out some that have been chosen.
     """
 
     def __init__(self, gram: Gram) -> None:
@@ -158,16 +143,8 @@ class GramSchmidt(_Chosen):
     size D × D is formed, and the condition number is not squared. The basis Q has the rows of A, and below them those
     of √λ I that belong to chosen columns. It stays where X is, and every step goes there and back twice.
 
-    Parameters
-    ----------
-    A : StandardisedColumns, shape (n, D)
-    order : int array of shape (D,)
-        Columns of A, group after group.
-    targets : array of shape (n, P)
-    alpha : float
-    noise : array of shape (D,)
-        Norms of the rounding errors of the columns of A. The remainder of a column after orthogonalisation is noise if
-        its norm is below the error that it inherits; see :meth:`_spanned`.
+    ``order`` (D,) are the columns of A, group after group, ``targets`` have shape (n, P), and ``noise`` (D,) are norms
+    of the rounding errors of the columns of A, see `_spanned`.
     """
 
     def __init__(self, A: StandardisedColumns, order: Positions, targets: Float, alpha: float, noise: Float) -> None:
@@ -196,7 +173,7 @@ class GramSchmidt(_Chosen):
         size, T, k = columns.size, self._T, self._k
         # 1. orthogonalise against what was chosen
         V, above = self._orthogonal(columns)
-        # 2. make the remainders orthonormal, without those that are only noise
+        # 2. make the remainders orthonormal, and leave out noise
         q, corner, kept, left = self._orthonormal(V, above, self._noise[columns])
         pivots = np.abs(np.diag(corner[:, kept]))
         if k and pivots.min(initial=1.0) < FEW_DIGITS:
@@ -221,12 +198,13 @@ class GramSchmidt(_Chosen):
         return rows, z
 
     def residual(self, columns: Positions) -> tuple[Float, Float, Float]:
-        """Return V'V (s, s), V'Y (s, P) and ‖V_d‖ (s,), 0 if noise, of the remainders of columns after those chosen."""
+        """Return V'V, V'Y and ‖V_d‖, 0 if noise, of the remainders (N, s) of columns after those chosen."""
         V, above = self._orthogonal(columns)
         size = np.sqrt((V**2).sum(axis=0))
         self._left[columns] = size**2
         r = V.T @ self._target[: len(V)]
-        noise, doubtful = self._noise[columns], np.flatnonzero(size <= self._most_noise(columns, above))
+        noise = self._noise[columns]
+        doubtful = np.flatnonzero(size <= np.maximum(noise, self._worst) * self._grown(above))
         if doubtful.size:
             along = _back(self._chosen_basis(), above[:, doubtful])
             noise[doubtful] = np.hypot(noise[doubtful], np.linalg.norm(self._basis_noise()[:, None] * along, axis=0))
@@ -257,7 +235,7 @@ class GramSchmidt(_Chosen):
     def _again(self, q: Float, corner: Float, above: Float) -> tuple[Float, Float, Float]:
         """Return q, q'V and the parts removed, with q (N, m) made orthogonal to Q once more.
 
-        If little was left of V, what rounding had left of it along Q has grown with the remainders to norm one.
+        If little was left of V, scaling the remainders to norm one has enlarged their rounding errors along Q.
         """
         k, N = self._k, self._n + self._T
         Q, part = self._Q[:N, :k], q[:N] if self._device is None else self._device.put(q[:N])
@@ -269,9 +247,8 @@ class GramSchmidt(_Chosen):
     def _spanned(self, R: Float, above: Float, noise: Float) -> tuple[Mask, Float]:
         """Mark the columns of V = QR, one after another, whose remainder is more than the error that it inherits.
 
-        A remainder is a combination Σ c_d x_d of its own column and of those that span what is removed. Their errors
-        ε_d make √Σ (c_d ε_d)² of it. So a noisy column matters to others only as far as it takes part in them. Also
-        return the norms of the remainders that are noise.
+        A remainder is a combination Σ c_d x_d of its own column and of chosen ones, with errors ε_d. So its error is
+        √Σ (c_d ε_d)². Also return the norms of the remainders that are noise.
         """
         chosen, basis_noise, size = self._chosen_basis(), self._basis_noise(), noise.size
         kept, left, basis, T = np.zeros(size, dtype=bool), np.zeros(size), np.empty((len(R), 0)), np.empty((0, 0))
@@ -290,11 +267,6 @@ class GramSchmidt(_Chosen):
                 kept[j], left[j] = True, 0.0
         return kept, left
 
-    def _most_noise(self, columns: Positions, above: Float) -> Float:
-        """Return norms (s,) above which remainders of columns are no noise, whatever they are combinations of."""
-        worst = np.maximum(self._noise[columns], self._worst)
-        return np.asarray(worst * self._grown(above))
-
     def _grown(self, above: Float) -> Float:
         """Return by how much (s,) the small pivots of Q enlarge errors of the parts removed."""
         return np.asarray((np.abs(above) / self._pivots[:, None]).max(axis=0, initial=1.0))
@@ -304,7 +276,6 @@ class GramSchmidt(_Chosen):
         return self._U[: self._k, : self._T][:, np.concatenate([np.empty(0, dtype=bool), *self._kept])]
 
     def _basis_noise(self) -> Float:
-        """Return the rounding errors (k,) of the chosen columns that span Q."""
         chosen = zip(self._columns, self._kept, strict=True)
         return np.concatenate([np.empty(0), *(self._noise[columns[kept]] for columns, kept in chosen)])
 
@@ -354,7 +325,6 @@ def _forward(L: Float, B: Float) -> Float:
 
 
 def _back(T: Float, B: Float) -> Float:
-    """Return T⁻¹B for upper triangular T."""
     return np.asarray(solve_triangular(T, B, check_finite=False)) if T.size else B
 
 

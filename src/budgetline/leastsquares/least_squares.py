@@ -17,8 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.leastsquares.blocks import columns_of, size_classes
 from budgetline.leastsquares.factors import BlockCholesky, Factor, Factorisation, GramSchmidt
+from budgetline.leastsquares.gram import columns_of, size_classes
 from budgetline.leastsquares.rules import RULES, ForwardRegression
 
 RENEW = 1e-6
@@ -30,15 +30,8 @@ FEW = 64
 class LeastSquares:
     """State of a least-squares sequence for the greedy loop: scores, gains, and updates after a choice.
 
-    Parameters
-    ----------
-    factorisation : BlockCholesky or GramSchmidt
-    sizes : int array of shape (J,)
-        Number of columns of each group; groups are adjacent, in order.
-    rule : str
-        A key of ``RULES``.
-    track_gains : bool
-        Whether :meth:`gains` will be asked for.
+    ``sizes`` (J,) are the numbers of columns of the groups, which are adjacent, in order; ``track_gains`` says whether
+    `gains` will be called.
     """
 
     def __init__(self, factorisation: Factorisation, sizes: Positions, rule: str, *, track_gains: bool = False) -> None:

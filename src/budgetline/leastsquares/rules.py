@@ -1,23 +1,20 @@
 """Selection rules: r_g' M_g⁻¹ r_g for every group, where only M_g differs.
 
 A rule is made from the groups' diagonal blocks C_g, updated after every choice (``absorb``), and asked for scores. To
-add one, subclass :class:`Rule` and enter it in :data:`RULES`.
+add one, subclass `Rule` and enter it in `RULES`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.leastsquares.blocks import SizeClass, nested_squares, whiten
+from budgetline.leastsquares.gram import SizeClass, nested_squares, whiten
 
 BOUGHT = 1e100
-"""The diagonal of what takes the place of the blocks of chosen groups: it leaves next to nothing of their scores."""
-SMALL = 8
-"""Blocks of at most this size are updated entry by entry, for all groups together; BLAS updates larger ones faster."""
+"""Diagonal of the blocks that replace those of chosen groups: their scores become tiny."""
 
 
 class Rule:
@@ -44,7 +41,7 @@ class Rule:
         """Update after a choice that appended ``rows``, shape (m, D), to the factor P."""
 
     def forget(self, g: int) -> None:
-        """Take note that group g has been chosen: its score need not mean anything, and is 0 or tiny."""
+        """Note that group g has been chosen: its score does not matter any more."""
 
     def narrow(self, groups: Mask, columns: Mask) -> None:
         """Keep only the groups of a mask (J,); rows and gradients will have only the columns of a mask (D,)."""
@@ -65,16 +62,9 @@ class Rule:
         return scores
 
     def joint_scores(self, columns: Positions, ends: Positions, r: Float, block: Callable[[], Float]) -> Float:
-        """Return the scores of the first ``ends[k]`` of some columns, for every k, as if they were one group each.
+        """Return the scores of the first ``ends[k]`` of some columns (s,) as one group, for every k.
 
-        Parameters
-        ----------
-        columns : int array of shape (s,)
-        ends : int array
-            Increasing.
-        r : array of shape (D, P)
-        block : callable
-            Returns C, or for ``fr`` the Schur complement, of these columns, shape (s, s).
+        ``r`` has shape (D, P); ``block`` returns C, or for ``forward`` the Schur complement, of these columns (s, s).
         """
         M, own = block(), r[columns]
         merged = [SizeClass(np.zeros(1, dtype=np.intp), np.arange(e)[None], M[None, :e, :e]) for e in ends.tolist()]
@@ -94,25 +84,19 @@ class _Whitened(Rule):
 
 
 class ForwardRegression(_Whitened):
-    """``fr``: M_g is the Schur complement C_g − C_gS C_S⁻¹ C_Sg, so that half the score is the exact gain."""
+    """``forward``: M_g is the Schur complement C_g − C_gS C_S⁻¹ C_Sg, so that half the score is the exact gain."""
 
     def __init__(self, classes: list[SizeClass]) -> None:
         super().__init__(classes)
         # Replaced blocks are scored in units of their own columns, even if little is left of them.
         self.unit = [np.ones(c.columns.shape) for c in classes]
         self.replaced = [False for _ in classes]
-        self._arrange([c.blocks for c in classes])
-
-    def _arrange(self, blocks: list[Float]) -> None:
-        self.schur = [_along(M) if M.shape[1] <= SMALL else M.copy() for M in blocks]
-        self.spare = [np.empty_like(schur) for schur in self.schur]  # fresh memory takes longer than the products
-        # columns that lie one after another need not be gathered
-        self.adjacent = [bool(np.all(np.diff(c.columns.ravel()) == 1)) for c in self.classes]
+        self.schur = [c.blocks.copy() for c in classes]
 
     def _narrow(self, stays: dict[int, Mask], columns: Mask) -> None:
         self.unit = [self.unit[k][stay] for k, stay in stays.items()]
         self.replaced = [self.replaced[k] for k in stays]
-        self._arrange([self.schur[k][stay] for k, stay in stays.items()])
+        self.schur = [self.schur[k][stay] for k, stay in stays.items()]
 
     def forget(self, g: int) -> None:
         """Replace the block of a group if only rounding noise is left of it: a singular block would slow down all."""
@@ -120,22 +104,14 @@ class ForwardRegression(_Whitened):
         self.schur[k][i], self.unit[k][i] = BOUGHT * np.eye(len(self.unit[k][i])), 1.0
 
     def absorb(self, rows: Float) -> None:
-        """Subtract what the new rows explain of every block; of small ones, only the upper triangle is kept up."""
-        for c, schur, spare, adjacent in zip(self.classes, self.schur, self.spare, self.adjacent, strict=True):
-            count, size = c.columns.shape
-            first = c.columns[0, 0]
-            own = rows[:, first : first + count * size] if adjacent else rows[:, c.columns.ravel()]
-            if size <= SMALL:
-                new = np.ascontiguousarray(own.reshape(-1, count, size).transpose(2, 0, 1))
-                for a in range(size):
-                    schur[:, a, a:].T[...] -= np.einsum("mj,bmj->bj", new[a], new[a:])
-            else:
-                new = own.reshape(-1, count, size).transpose(1, 0, 2)
-                schur -= np.matmul(new.transpose(0, 2, 1), new, out=spare)
+        """Subtract the part of every block that the new rows explain."""
+        for c, schur in zip(self.classes, self.schur, strict=True):
+            new = rows[:, c.columns].transpose(1, 0, 2)
+            schur -= new.transpose(0, 2, 1) @ new
 
     def faded(self, share: float) -> Positions:
         """Return the groups with a column that has shrunk below ``share`` of its variance."""
-        least = [reduce(np.minimum, np.einsum("jaa->aj", schur)) for schur in self.schur]
+        least = [np.einsum("jaa->ja", schur).min(axis=1) for schur in self.schur]
         return np.concatenate([c.groups[low < share] for c, low in zip(self.classes, least, strict=True)])
 
     def replace(self, g: int, block: Float, spread: Float) -> None:
@@ -211,20 +187,15 @@ class Single(Rule):
         return np.asarray((r**2).sum(axis=2).max(axis=1))
 
 
-# One Newton step is exact for least squares, so there ``score`` is ``fr``.
+# One Newton step is exact for least squares, so there ``score`` is ``forward``.
 RULES: dict[str, type[Rule]] = {
-    "fr": ForwardRegression,
+    "forward": ForwardRegression,
     "omp": OrthogonalMatchingPursuit,
     "score": ForwardRegression,
     "no-whiten": NoWhiten,
     "single": Single,
     "static": Static,
 }
-
-
-def _along(blocks: Float) -> Float:
-    """Return a copy of blocks (J, s, s) in which the same entries of all groups lie one after another."""
-    return np.ascontiguousarray(blocks.transpose(1, 2, 0)).transpose(2, 0, 1)
 
 
 def _identities(blocks: Float) -> Float:

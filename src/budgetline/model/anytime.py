@@ -1,29 +1,31 @@
-"""AnytimeModel: the record of a fitted model, and :func:`as_model`, which finds it inside estimators."""
+"""AnytimeModel: the record of a fitted model. `as_model` finds it inside estimators, pipelines and searches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
+import narwhals as nw
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from budgetline.arrays import Array, Float, Positions, Table
+from budgetline.arrays import Array, Float, Mask, Positions, Table
 from budgetline.data.tabular import from_stream
 from budgetline.devices import on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.encoding.unknown import Watch
 from budgetline.glm.families import Family, SquaredError
+from budgetline.glm.set_families import SetFamily
 from budgetline.groups import FeatureGroups, Layout
-from budgetline.inputs import KnownColumns, prediction_table
-from budgetline.model.gaps import groups_there, with_absent
+from budgetline.inputs import KnownColumns, NamedArray, check_finite, column_names, prediction_table, raise_not_finite
+from budgetline.messages import did_you_mean, shown, some, warn
 from budgetline.model.prefixes import PrefixModels
-from budgetline.model.staged import SCORE, Available, Respond, RowFunction, Staged
+from budgetline.model.staged import SCORE, Available, Respond, RowFunction, encoded_target
 from budgetline.model.stages import LinearModel, StagedModel
-from budgetline.model.targets import encoded_target
 from budgetline.moments.moments import Moments
 from budgetline.sequencing.sequence import GroupSequence
 
@@ -40,7 +42,7 @@ class AnytimeModel:
         The groups with their prices, and which columns of the user's table they are.
     stages : StagedModel
         The sequence, coefficients and intercepts of every stage, and the solver for other subsets of groups.
-    family : Family
+    family : Family or SetFamily
         The loss that was minimised.
     target_shape : () or (P,)
         Shape of one target; (P,) for a classifier of more than two classes.
@@ -55,7 +57,7 @@ class AnytimeModel:
     settings : mapping
         The parameters of the estimator.
     learned : mapping
-        Further fitted attributes of the estimator, by name: ``cv_scores_``, ``n_passes_``, ….
+        Further fitted attributes of the estimator, by name: ``cv_scores_``, ``n_passes_``, and others.
     encoding : TableEncoding, or None
         What the columns of the user's table become. With an encoding, ``layout`` and ``stages`` speak of design
         columns.
@@ -74,7 +76,7 @@ class AnytimeModel:
 
     layout: Layout
     stages: StagedModel
-    family: Family
+    family: Family | SetFamily
     target_shape: tuple[int, ...]
     alpha: float
     classes: Array | None = None
@@ -147,15 +149,15 @@ class AnytimeModel:
         available: Available = None,
         watch: Watch | None = None,
     ) -> Float:
-        """Return scores X·coef' + intercept, shape (n, P), at a budget, at a stage, or of the available groups.
+        """Return scores X·coef' + intercept, shape (n, P), at a budget, at a stage, or from available groups.
 
-        With ``available="auto"`` each row is scored from the groups that it has, of those that budget or stage allow. A
-        watch counts unknown categories.
+        With ``available="auto"``, from the groups that each row has, of those that budget or stage allow. A watch
+        counts unknown categories.
         """
         if isinstance(available, str):
             return self._scores_by_row(X, self.stages.last_stage(budget, stage, available), watch)
         model = self.stages.choose(budget, stage, available)
-        table = self._table(X, model.columns, watch)
+        table = self.table(X, model.columns, watch)
         return np.asarray(table @ model.coef[:, model.columns].T) + model.intercept
 
     def answer(
@@ -167,8 +169,18 @@ class AnytimeModel:
         stage: int | None = None,
         available: Available = None,
     ) -> Array:
-        """Return the result of the estimator's method of this name; keywords as in :meth:`scores`."""
-        return self.respond(self.scores(X, budget=budget, stage=stage, available=available), method)
+        """Return the result of the estimator's method of this name, and warn of values that the model does not know."""
+        watch = self.watch()
+        scores = self.scores(X, budget=budget, stage=stage, available=available, watch=watch)
+        watch.warn()
+        return self.respond(scores, method)
+
+    def staged(self, X: object, method: str) -> Iterator[Array]:
+        """Yield the result of a method after each group, and warn of values that the model does not know."""
+        watch = self.watch()
+        table = self.table(X, watch=watch)
+        watch.warn()
+        return (respond(method) for respond in islice(self.stage_answers(table), 1, None))
 
     def null_answer(self, method: str) -> Array:
         """Return the result of a method for one row at stage 0."""
@@ -179,7 +191,7 @@ class AnytimeModel:
         return (partial(self.respond, scores) for scores in self.stages.stage_scores(table))
 
     def mean_over_rows(self, table: Table, weight: Float | None, rows_of: RowFunction, method: str) -> Float:
-        """Return the weighted mean over rows of what ``rows_of(answers (m, K, P), rows)`` returns for all K stages."""
+        """Return the weighted mean over rows of what ``rows_of(results (m, K, P), rows)`` returns for all K stages."""
         return self.stages.mean_over_rows(
             table, weight, lambda scores, rows: rows_of(self.answers(scores, method), rows)
         )
@@ -191,16 +203,9 @@ class AnytimeModel:
         m, K, P = scores.shape
         return self.respond(scores.reshape(m * K, P), method).reshape(m, K, -1)
 
-    def staged_scores(self, X: object, watch: Watch | None = None) -> Iterator[Float]:
-        """Yield the scores (n, P) after each group; a watch counts unknown categories."""
-        return islice(self.stages.stage_scores(self._table(X, self.last.columns, watch)), 1, None)
-
-    def table(self, X: object) -> Table:
-        """Return the columns of X that any stage uses, in the order of ``last.columns``."""
-        return self._table(X, self.last.columns, None)
-
-    def _table(self, X: object, columns: Positions, watch: Watch | None) -> Table:
-        X = from_stream(X)
+    def table(self, X: object, columns: Positions | None = None, watch: Watch | None = None) -> Table:
+        """Return some columns of X, checked or encoded; None: those that any stage uses, ``last.columns``."""
+        X, columns = from_stream(X), self.last.columns if columns is None else columns
         if self.encoding is not None:
             return self.encoding.table(X, columns, watch)
         return prediction_table(self.columns, X, columns)
@@ -219,8 +224,10 @@ class AnytimeModel:
         }
         return answers[method](scores)
 
-    def encode_target(self, y: object, n_samples: int) -> Float:
-        """Return y as the targets (n, P) of the model: numbers, or indicators of classes."""
+    def encode_target(self, y: object, n_samples: int, of: object = None) -> Float:
+        """Return y as the targets of the model, (n, …); ``of`` are queries or strata, for losses over sets of rows."""
+        if isinstance(self.family, SetFamily):
+            return self.family.encode(y, of, n_samples)
         return encoded_target(y, n_samples, self.classes, self.n_targets)
 
     def __repr__(self) -> str:
@@ -229,13 +236,13 @@ class AnytimeModel:
     def _scores_by_row(self, X: object, stage: int, watch: Watch | None) -> Float:
         """Return the scores of every row from those of the first groups that it has."""
         columns, starts = self.stages.in_order(stage)
-        X = with_absent(from_stream(X), self.columns, self.labels_of(stage))
+        X = _with_absent(from_stream(X), self.columns, self.labels_of(stage))
         if self.encoding is not None:
             there = self.encoding.groups_there(X, self.sequence.order[:stage])
             design = self.encoding.table(X, np.sort(columns), watch)[:, np.argsort(np.argsort(columns))]
             return self.stages.pattern_scores(design, there)
-        table = prediction_table(self.columns, on_host(X), columns, gaps=True)
-        return self.stages.pattern_scores(table, groups_there(table, self.columns.labels(columns), starts))
+        table = prediction_table(self.columns, on_host(X), columns, missing=True)
+        return self.stages.pattern_scores(table, _groups_there(table, self.columns.labels(columns), starts))
 
     def _shaped(self, scores: Float) -> Float:
         return scores if self.target_shape else scores[:, 0]
@@ -249,39 +256,101 @@ class AnytimeModel:
         return np.asarray(self.classes[numbers])
 
 
+Staged = AnytimeModel | PrefixModels
+"""A fitted model with one stage per group of its sequence, and stage 0, which has bought nothing.
+
+Both kinds have what evaluation, reports and the runtime need: a sequence, a checked table, results of a method at a
+stage, means over rows for all stages, and targets (n, P).
+"""
+
+
 def as_model(fitted: object) -> AnytimeModel:
     """Return the model inside a fitted estimator of this library, or inside a pipeline or search that ends in one."""
     found = as_staged(fitted)
     if isinstance(found, AnytimeModel):
         return found
     raise TypeError(
-        f"{found.estimator} has no linear model, which this needs: it answers with one estimator per prefix. "
-        "Give the model that its order comes from, such as order_"
+        f"{found.estimator} has no linear model, which this needs: it has one estimator per prefix. "
+        "Pass the model that its order comes from, such as order_estimator_"
     )
 
 
 def as_staged(fitted: object) -> Staged:
     """Return the same for models whose stages may be estimators of any kind."""
-    return _unwrapped(fitted, None)[0]
+    return model_and_table(fitted, None)[0]
 
 
-def model_and_table(fitted: object, X: object) -> tuple[Staged, Any]:
+def model_and_table(fitted: Any, X: Any) -> tuple[Staged, Any]:
     """Return the model, and X transformed by the steps of the pipelines around the model."""
-    return _unwrapped(fitted, X)
-
-
-def _unwrapped(fitted: Any, X: Any) -> tuple[Staged, Any]:
-    if isinstance(fitted, AnytimeModel | PrefixModels):
+    if isinstance(fitted, Staged):
         return fitted, X
-    if isinstance(held := getattr(fitted, "model_", None), AnytimeModel | PrefixModels):
+    if isinstance(held := getattr(fitted, "model_", None), Staged):
         return held, X
     if hasattr(fitted, "fit"):
         check_is_fitted(fitted)
     if hasattr(fitted, "best_estimator_"):
-        return _unwrapped(fitted.best_estimator_, X)
+        return model_and_table(fitted.best_estimator_, X)
     if hasattr(fitted, "steps"):
-        return _unwrapped(fitted[-1], fitted[:-1].transform(X) if X is not None and len(fitted) > 1 else X)
+        return model_and_table(fitted[-1], fitted[:-1].transform(X) if X is not None and len(fitted) > 1 else X)
     raise TypeError(f"{type(fitted).__name__} has no stages: a fitted estimator of budgetline is needed")
+
+
+def absent_columns(known: KnownColumns, needed: Sequence[str], there: Collection[str]) -> tuple[list[str], str]:
+    """Return the needed columns that are absent, and a warning that names them, "" if none is.
+
+    A table without any column of the model is an error.
+    """
+    absent, names = [name for name in needed if name not in there], known.group_of or needed
+    if absent and not any(name in there for name in names):
+        raise ValueError(f"no column of {known.estimator} is there: it was fitted with {some(names, 8)}")
+    each = some(absent, of=lambda name: f"{shown(name)}{did_you_mean(name, there)}")
+    return absent, f"columns that are not there count as missing: {each}" if absent else ""
+
+
+def with_missing(X: object, absent: Sequence[str]) -> object:
+    """Return a table with columns of missing values appended."""
+    if not absent:
+        return X
+    if isinstance(X, NamedArray):
+        missing = np.full((X.shape[0], len(absent)), np.nan)
+        return NamedArray(np.hstack([X.values, missing]), (*X.names, *absent))
+    frame = nw.from_native(X, pass_through=True)
+    assert isinstance(frame, nw.DataFrame)
+    return frame.with_columns(nw.lit(np.nan, nw.Float64).alias(name) for name in absent)
+
+
+def _with_absent(X: object, known: KnownColumns, needed: Sequence[str]) -> object:
+    """Append the needed columns that a table lacks, as missing values, and warn of them."""
+    names = column_names(X)
+    if known.names is None or names is None:
+        return X
+    absent, text = absent_columns(known, needed, names)
+    if text:
+        warn(text, UserWarning)
+    return with_missing(X, absent)
+
+
+def _groups_there(table: Table, labels: Sequence[str], starts: Positions) -> Mask:
+    """Return which groups each row has, shape (n, k): those whose columns are not missing (NaN).
+
+    The groups begin at columns ``starts`` (k,). A row with only a part of a group is an error, and so is infinity.
+    """
+    if sparse.issparse(table) or table.dtype.kind != "f" or not starts.size:
+        check_finite(table, labels)
+        return np.ones((table.shape[0], starts.size), dtype=bool)
+    missing = np.isnan(table)
+    count = np.add.reduceat(missing, starts, axis=1, dtype=np.intp)
+    widths = np.diff(starts, append=table.shape[1])
+    partial = np.repeat((count > 0) & (count < widths), widths, axis=1) & missing
+    if partial.any():
+        row, d = (int(k[0]) for k in np.nonzero(partial))
+        raise ValueError(
+            f"Input X contains NaN: column {shown(labels[d])}, first in row {row}, which has other columns of its "
+            "group: a group counts as not available only if all its columns are missing"
+        )
+    if np.isinf(table).any():
+        raise_not_finite(np.where(missing, 0.0, table), labels)
+    return np.asarray(count == 0)
 
 
 def _log_probabilities(scores: Float) -> Float:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import islice
 
 import narwhals as nw
 import numpy as np
@@ -16,8 +17,7 @@ from budgetline.glm.families import Family, Logistic, Softmax, SquaredError
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import AUTO, Frame, KnownColumns, check_choice, check_table, column_names, numbers_of
 from budgetline.messages import shown
-from budgetline.model.staged import SCORE, Available, Respond, RowFunction
-from budgetline.model.targets import encoded_target
+from budgetline.model.staged import SCORE, Available, Respond, RowFunction, encoded_target
 from budgetline.sequencing.sequence import GroupSequence
 
 
@@ -76,11 +76,11 @@ class PrefixModels:
         The order of the groups up to the last prefix that has an estimator; gains are those of the model that the order
         comes from, NaN if they are not known.
     ends : tuple of int
-        How many groups each estimator has bought, ascending. A stage between two of them is answered by the lower one.
+        How many groups each estimator has bought, ascending. The lower one predicts at a stage between two of them.
     fitted : tuple of estimators
         One per entry of ``ends``.
     null : estimator
-        Answers for stage 0: the mean, or the frequencies of the classes.
+        Predicts at stage 0: the mean, or the frequencies of the classes.
     target_shape : () or (P,)
         Shape of one target; (P,) for a classifier of more than two classes.
     classes : array of shape (P,), or None
@@ -147,19 +147,19 @@ class PrefixModels:
         return self.layout.columns_of(self.sequence.order[: self.end_at(stage)])
 
     def end_at(self, stage: int) -> int:
-        """Return how many groups the estimator that answers for a stage has bought."""
+        """Return how many groups the estimator that predicts at a stage has bought."""
         k = bisect_right(self.ends, stage)
         return self.ends[k - 1] if k else 0
 
     def last_stage(self, budget: float | None, stage: int | None, available: Available) -> int:
-        """Check the keywords of ``predict`` and return the stage that answers; without any, the last."""
+        """Check the keywords of ``predict`` and return the stage that they choose; without any, the last."""
         if isinstance(available, Iterator):
             available = list(available)  # an iterator can be read only once
         check_choice(budget, stage, available, self.n_stages, self.groups.names)
         if isinstance(available, str):
             raise ValueError(
-                f"available={shown(AUTO)} needs answers from any set of groups: {self.estimator} has prefixes only, "
-                "give the names of groups"
+                f"available={shown(AUTO)} needs a model of any set of groups: {self.estimator} has prefixes only, "
+                "pass the names of groups"
             )
         if available is not None:
             return self.last_inside({str(name) for name in available})
@@ -183,6 +183,10 @@ class PrefixModels:
         """Return the result of a method at a budget, at a stage, or from available groups."""
         chosen = self.last_stage(budget, stage, available)
         return self.respond(chosen, self._table(X, self.columns_at(chosen)), method)
+
+    def staged(self, X: object, method: str) -> Iterator[Array]:
+        """Yield the result of a method after each group; a stage without an estimator repeats the one before."""
+        return (respond(method) for respond in islice(self.stage_answers(self.table(X)), 1, None))
 
     def null_answer(self, method: str) -> Array:
         """Return the result of a method for one row at stage 0; its decisions are the log odds of the classes."""
@@ -210,7 +214,7 @@ class PrefixModels:
     def stage_answers(self, table: PrefixTable) -> Iterator[Respond]:
         """Yield, for stages 0, 1, …, a function that returns the result of a method on the rows of a table.
 
-        Stages that the same estimator answers share the function, which keeps its results.
+        Stages with the same estimator share the function, which keeps its results.
         """
         for end, following in zip((0, *self.ends), (*self.ends, self.n_stages + 1), strict=True):
             respond = cache(lambda method, end=end: self.respond(end, table, method))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ class StagedModel:
     column_ends : int array of shape (stages,)
         How many of them the first j stages use.
     subset : LinearSubset or GeneralisedSubset
-        Answers for subsets of the chosen columns, standardised.
+        Models of subsets of the chosen columns, standardised.
     mean, scale : arrays of shape (D,)
         Standardisation of X.
     """
@@ -68,6 +67,11 @@ class StagedModel:
         """Number of stages, not counting stage 0."""
         return len(self.sequence)
 
+    @property
+    def widths(self) -> Positions:
+        """How many columns each step adds, shape (stages,)."""
+        return np.diff(self.column_ends, prepend=0)
+
     def embedded(self, columns: Positions, n_features: int) -> StagedModel:
         """Return the same model over a wider table, in which its columns are at the positions ``columns``."""
         if np.array_equal(columns, np.arange(n_features)):
@@ -77,12 +81,6 @@ class StagedModel:
         mean, scale = np.zeros(n_features), np.full(n_features, np.inf)
         mean[columns], scale[columns] = self.mean, self.scale
         return replace(self, coef_path=coef, columns=columns[self.columns], mean=mean, scale=scale)
-
-    def some(self, steps: Positions) -> StagedModel:
-        """Return a model with some of the stages, in order: what is bought between two of them is one step."""
-        coef, intercept = self.coef_path[steps], self.intercept_path[steps]
-        ends, sequence = self.column_ends[steps], self.sequence.some(steps)
-        return replace(self, sequence=sequence, coef_path=coef, intercept_path=intercept, column_ends=ends)
 
     def at_stage(self, stage: int) -> LinearModel:
         """Return the model of the first ``stage`` groups; stage 0 is the intercept alone."""
@@ -109,25 +107,20 @@ class StagedModel:
             for j in range(scores.shape[1]):
                 yield scores[:, j]
 
-    def row_scores(self, table: Table) -> Iterator[tuple[slice, Float]]:
-        """Yield slices of rows and the scores (m, 1 + stages, P) of all stages on them, by one product each."""
-        n, P = table.shape[0], self.null_intercept.size
-        at_once = max(1, SCORE_BYTES // (8 * (1 + self.n_stages) * P))
-        for start in range(0, n, at_once):
-            rows = slice(start, min(start + at_once, n))
-            null = np.broadcast_to(self.null_intercept, (rows.stop - start, 1, P))
-            yield rows, np.concatenate([null, self._product(table[rows], slice(None))], axis=1)
-
     def mean_over_rows(self, table: Table, weight: Float | None, rows_of: RowFunction) -> Float:
         """Return the weighted mean over rows of what ``rows_of(scores (m, K, P), rows)`` returns for all K stages.
 
         ``table`` holds the columns that the last stage uses. All stages share one product per chunk of rows.
         """
-        total: Any = 0.0
-        for rows, scores in self.row_scores(table):
-            shares = np.ones(rows.stop - rows.start) if weight is None else weight[rows]
+        n, P, total = table.shape[0], self.null_intercept.size, np.zeros(1)
+        at_once = max(1, SCORE_BYTES // (8 * (1 + self.n_stages) * P))
+        for start in range(0, n, at_once):
+            rows = slice(start, min(start + at_once, n))
+            null = np.broadcast_to(self.null_intercept, (rows.stop - start, 1, P))
+            scores = np.concatenate([null, self._product(table[rows], slice(None))], axis=1)
+            shares = np.ones(len(scores)) if weight is None else weight[rows]
             total = total + np.tensordot(shares, rows_of(scores, rows), axes=1)
-        return np.asarray(total / (table.shape[0] if weight is None else weight.sum()))
+        return np.asarray(total / (n if weight is None else weight.sum()))
 
     def mean_squared_errors(self, moments: Moments) -> Float:
         """Return mean squared errors (1 + stages, P) on the sample of the moments."""
@@ -161,7 +154,7 @@ class StagedModel:
         count = int(in_sequence.sum())
         if in_sequence[:count].all():
             return self.at_stage(count)
-        return self._in_user_units(in_sequence, *self.subset.solve(in_sequence, np.diff(self.column_ends, prepend=0)))
+        return self._in_user_units(in_sequence, *self.subset.solve(in_sequence, self.widths))
 
     def choose(self, budget: float | None, stage: int | None, available: Available) -> LinearModel:
         """Return the model that the keywords of ``predict`` ask for; without any, the last stage."""
@@ -183,9 +176,7 @@ class StagedModel:
         return self.columns[: ends[-1] if stage else 0], np.concatenate([[0], ends])[:stage].astype(np.intp)
 
     def pattern_scores(self, table: Table, there: Mask) -> Float:
-        """Return the scores (n, P) of every row, from those of the first k groups that it has.
-
-        Rows that have the same groups are scored together, by the model of exactly these groups.
+        """Return the scores (n, P) of every row, by the model of exactly those of the first k groups that it has.
 
         Parameters
         ----------
@@ -209,10 +200,9 @@ class StagedModel:
         return scores
 
     def of_patterns(self, patterns: Mask) -> Iterator[LinearModel]:
-        """Yield the models of many sets of groups, masks of shape (sets, stages); they are solved with shared work."""
+        """Yield the models of many sets of groups, masks (sets, stages), which share work."""
         prefix = (patterns == np.sort(patterns, axis=1)[:, ::-1]).all(axis=1)
-        widths = np.diff(self.column_ends, prepend=0)
-        others = self.subset.solve_many(patterns[~prefix], widths)
+        others = self.subset.solve_many(patterns[~prefix], self.widths)
         for pattern, exact in zip(patterns, prefix.tolist(), strict=True):
             yield self.at_stage(int(pattern.sum())) if exact else self._in_user_units(pattern, *next(others))
 
@@ -224,8 +214,7 @@ class StagedModel:
 
     def _in_user_units(self, in_sequence: Mask, W: Float, level: Float) -> LinearModel:
         coef, intercept = in_user_units(W, self.columns, self.mean, self.scale, level)
-        widths = np.diff(self.column_ends, prepend=0)
-        return LinearModel(coef, intercept, np.sort(self.columns[np.repeat(in_sequence, widths)]))
+        return LinearModel(coef, intercept, np.sort(self.columns[np.repeat(in_sequence, self.widths)]))
 
 
 def in_user_units(W: Float, columns: Positions, mean: Float, scale: Float, y_mean: Float) -> tuple[Float, Float]:

@@ -12,18 +12,17 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.glm.families import Family
 from budgetline.leastsquares.coefficients import subset_coefficients
-from budgetline.model.population import Population
-from budgetline.model.refits import Expansion, PopulationRisk, Refit
+from budgetline.model.population import Expansion, Population, PopulationRisk
 
 MANY = 8
 """For more subsets than this the inverse of the matrix of all columns is computed first."""
 CONDITION = 1e10
-"""Larger condition numbers would cost the answers of a shared inverse their digits; each subset is solved alone."""
+"""With larger condition numbers a shared inverse would lose digits: each subset is solved alone."""
 
 
 @dataclass(frozen=True)
 class LinearSubset:
-    """Least squares: exact for every subset. ``U``, ``z`` and ``kept`` are those of a :class:`Factor`."""
+    """Least squares: exact for every subset. ``U``, ``z`` and ``kept`` are those of a `Factor`."""
 
     U: Float
     z: Float
@@ -35,23 +34,74 @@ class LinearSubset:
         return subset_coefficients(self.U, self.z, self.kept, np.repeat(steps, widths)), self.level
 
     def solve_many(self, patterns: Mask, widths: Positions) -> Iterator[tuple[Float, Float]]:
-        """Yield what :meth:`solve` returns for every row of ``patterns``, up to rounding."""
-        shared = _shared(self.U.T @ self.U) if self.kept.all() and len(patterns) > MANY else None
-        target = self.U.T @ self.z
+        """Yield the result of `solve` for every row of ``patterns``, up to rounding."""
+        H, target = self.U.T @ self.U, self.U.T @ self.z
+        inverse = _inverse(H) if self.kept.all() and len(patterns) > MANY else None
         for steps in patterns:
-            if shared is None:
+            if inverse is None:
                 yield self.solve(steps, widths)
-            else:
-                free = np.repeat(steps, widths)
-                yield shared.minimum(free, target, lambda w: self.U.T @ (self.z - self.U @ w)).T, self.level
+                continue
+            free = np.repeat(steps, widths)
+            solve = _by_removing(inverse, ~free) if 2 * free.sum() > free.size else _alone(H, free)
+            w = solve(target)
+            w += solve(self.U.T @ (self.z - self.U @ w))  # one step of refinement
+            yield w.T, self.level
+
+    def gain(self, steps: Mask, widths: Positions) -> float:
+        """Return by how much the groups at these steps lower the risk with the ridge of the model."""
+        fitted = self.U @ self.solve(steps, widths)[0].T
+        return float(np.vdot(fitted, self.z) / 2)
+
+    def restricted(self, steps: Mask, widths: Positions) -> LinearSubset:
+        """Return the solver for subsets of the groups at these steps, if all columns are kept."""
+        Q, R = np.linalg.qr(self.U[:, np.repeat(steps, widths)])
+        return LinearSubset(R, Q.T @ self.z, np.ones(len(R), dtype=bool), self.level)
+
+
+def _by_removing(M: Float, gone: Mask) -> Callable[[Float], Float]:
+    """Return the function that solves H_FF x_F = r_F, for few removed columns R and M = H⁻¹.
+
+    x = Mr − M_·R (M_RR)⁻¹ (Mr)_R, for r that is zero in R: a system of the size of R.
+    """
+    index, free = np.flatnonzero(gone), ~gone[:, None]
+    columns = M[:, index]
+    factor, _ = dpotrf(columns[index])
+
+    def solve(r: Float) -> Float:
+        found = M @ np.where(free, r, 0.0)
+        return np.where(free, found - columns @ dpotrs(factor, found[index])[0], 0.0)
+
+    return solve
+
+
+def _alone(H: Float, free: Mask) -> Callable[[Float], Float]:
+    """Return the function that solves H_FF x_F = r_F."""
+    index = np.flatnonzero(free)
+    factor, _ = dpotrf(H[np.ix_(index, index)])
+
+    def solve(r: Float) -> Float:
+        x = np.zeros_like(r)
+        x[index] = dpotrs(factor, r[index])[0]
+        return x
+
+    return solve
+
+
+def _inverse(H: Float) -> Float | None:
+    """Return the inverse of H; None if H is too ill conditioned."""
+    try:
+        upper = np.triu(dpotri(cho_factor(H, check_finite=False)[0])[0])
+    except np.linalg.LinAlgError:
+        return None
+    M: Float = upper + np.triu(upper, 1).T
+    return M if np.trace(H) * np.trace(M) < CONDITION * len(H) else None
 
 
 @dataclass(frozen=True)
 class GeneralisedSubset:
-    """A GLM: fitted to the population of the training rows, which is known as a few numbers.
+    """A GLM fitted to the population of the training rows: an approximation, but exact without columns.
 
-    An approximation, but at the model without columns, where gradient and Hessian are exact. ``population`` is None if
-    only stages are needed.
+    ``population`` is None if only stages are needed.
     """
 
     population: Population | None
@@ -62,19 +112,16 @@ class GeneralisedSubset:
         """Return coefficients (P, T) and intercepts (P,) of the groups at these steps; the intercept is always in."""
         columns, whole = np.repeat(steps, widths), self._population
         risk = PopulationRisk.of(whole.of_columns(columns), self.family, self.alpha)
-        found = self._predicting(risk)
+        if self.family.loss in ("convex", "squared_error"):
+            found = risk.fitted()  # a loss of the user's own may be squared error, for which this is exact
+        else:
+            found = risk.likeliest() if self.family.loss == "log_loss" else risk.regularised().fitted()
         W = np.zeros_like(whole.slope)
         W[columns] = found.coef
         return self.family.external(W).T, self.family.external(found.level)
 
-    def _predicting(self, risk: PopulationRisk) -> Refit:
-        """Return the model that predicts: with enough ridge for its columns alone."""
-        if self.family.loss in ("convex", "squared_error"):
-            return risk.fitted()  # a loss of the user's own may be squared error, for which this is the very refit
-        return risk.likeliest() if self.family.loss == "log_loss" else risk.regularised().fitted()
-
     def solve_many(self, patterns: Mask, widths: Positions) -> Iterator[tuple[Float, Float]]:
-        """Yield what :meth:`solve` returns for every row of ``patterns``."""
+        """Yield the result of `solve` for every row of ``patterns``."""
         return (self.solve(steps, widths) for steps in patterns)
 
     def gain(self, steps: Mask, widths: Positions) -> float:
@@ -98,52 +145,3 @@ class GeneralisedSubset:
 
 
 Subset = LinearSubset | GeneralisedSubset
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """Solves H_FF x_F = r_F for many subsets F, x being zero elsewhere, with M = H⁻¹.
-
-    x = Mr − M_·R (M_RR)⁻¹ (Mr)_R for the removed R, if they are fewer than F: a system of their number.
-    """
-
-    H: Float
-    M: Float
-
-    def minimum(self, free: Mask, target: Float, residual: Callable[[Float], Float]) -> Float:
-        """Return x, of the shape (T, P) of the target, with Hx equal to the target in F; refined by its residual."""
-        solve = self._by_removing(free) if 2 * free.sum() > free.size else self._alone(free)
-        x = np.where(free[:, None], solve(target), 0.0)
-        return x + np.where(free[:, None], solve(residual(x)), 0.0)
-
-    def _by_removing(self, free: Mask) -> Callable[[Float], Float]:
-        gone = np.flatnonzero(~free)
-        columns = self.M[:, gone]
-        factor, _ = dpotrf(columns[gone])
-
-        def solve(r: Float) -> Float:
-            found = self.M @ np.where(free[:, None], r, 0.0)
-            return np.asarray(found - columns @ dpotrs(factor, found[gone])[0])
-
-        return solve
-
-    def _alone(self, free: Mask) -> Callable[[Float], Float]:
-        index = np.flatnonzero(free)
-        factor, _ = dpotrf(self.H[np.ix_(index, index)])
-
-        def solve(r: Float) -> Float:
-            x = np.zeros_like(r)
-            x[index] = dpotrs(factor, r[index])[0]
-            return x
-
-        return solve
-
-
-def _shared(H: Float) -> _Shared | None:
-    """Return a solver with the inverse of H; None if H is too ill conditioned."""
-    try:
-        inverse, _ = dpotri(cho_factor(H, check_finite=False)[0])  # only its upper triangle
-    except np.linalg.LinAlgError:
-        return None
-    M = np.triu(inverse) + np.triu(inverse, 1).T
-    return _Shared(H, M) if np.trace(H) * np.trace(M) < CONDITION * len(H) else None

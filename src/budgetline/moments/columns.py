@@ -12,20 +12,15 @@ from scipy import sparse
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.data.rows import CHUNK_BYTES, Rows, mean_of, raise_too_small, shift_of
 from budgetline.device_tables import DeviceTable
-from budgetline.devices import device_of, on_host
+from budgetline.devices import device_of, library_of, on_host
 from budgetline.inputs import raise_not_finite
 
 
 @dataclass(frozen=True)
 class StandardisedColumns:
-    """The matrix A = diag(√(w/Σw)) (X − 1·mean') diag(1/scale), without ever forming it.
+    """The matrix A = diag(root) (X − 1·mean') diag(1/scale), never formed; ``root`` (n,) is √(w_i/Σw).
 
-    Attributes
-    ----------
-    X : dense array, CSC matrix or DeviceTable, shape (n, D)
-    mean, scale : arrays of shape (D,)
-    root : array of shape (n,)
-        √(w_i/Σw).
+    X is a dense array, a CSC matrix or a DeviceTable, shape (n, D).
 
     Examples
     --------
@@ -58,21 +53,17 @@ class StandardisedColumns:
     def squares(self, groups: Positions) -> Float:
         """Return A_g'A_g for groups of one size, given their columns (J, s): (J, s, s); a few groups at a time."""
         (count, size), on_device = groups.shape, isinstance(self.X, DeviceTable)
-        products = self._squares_there if on_device else self._squares_here
-        # on a device, products of groups take two more copies of their columns
-        most = self.X.chunk_bytes // 2 if on_device else CHUNK_BYTES
+        most = self.X.chunk_bytes // 2 if on_device else CHUNK_BYTES  # there, products take two more copies
         batch = max(1, most // (8 * size * self.root.size))
-        return np.concatenate([products(groups[start : start + batch]) for start in range(0, count, batch)])
+        return np.concatenate([self._squares(groups[start : start + batch]) for start in range(0, count, batch)])
 
-    def _squares_here(self, groups: Positions) -> Float:
-        # one contiguous matrix per group, so that BLAS computes the product
-        by_group = np.ascontiguousarray(self.columns(groups.ravel()).T).reshape(*groups.shape, -1)
-        return by_group @ by_group.transpose(0, 2, 1)
-
-    def _squares_there(self, groups: Positions) -> Float:
-        device = self.X.device
-        by_group = device.xp.reshape(self.columns_there(groups.ravel()), (-1, *groups.shape))
-        return on_host(device.permuted(by_group, (1, 2, 0)) @ device.permuted(by_group, (1, 0, 2)))
+    def _squares(self, groups: Positions) -> Float:
+        on_device, index = isinstance(self.X, DeviceTable), groups.ravel()
+        A, turn = (
+            (self.columns_there(index), self.X.device.permuted) if on_device else (self.columns(index), np.transpose)
+        )
+        by_group = library_of(A).reshape(A.T, (*groups.shape, -1))  # contiguous, so that BLAS computes the product
+        return on_host(by_group @ turn(by_group, (0, 2, 1)))
 
     def columns_there(self, index: Positions) -> Float:
         """Return the columns ``index`` of A on the device of X."""
@@ -124,14 +115,9 @@ def _adjacent(index: Positions) -> slice | Positions:
 def standardised_columns(
     rows: Rows, names: Sequence[str] | None = None, weights: Float | None = None
 ) -> tuple[StandardisedColumns, Float, Float]:
-    """Standardise a table lazily; penalty weights (D,) are part of the scales, see :func:`scale_of`.
+    """Return standardised columns, targets √(w/Σw)·(Y − mean) (n, P), and the means (P,) of Y.
 
-    Returns
-    -------
-    columns : StandardisedColumns
-    targets : array of shape (n, P)
-        √(w/Σw)·(Y − mean).
-    y_mean : array of shape (P,)
+    Penalty weights (D,) are part of the scales, see `scale_of`.
     """
     table = rows.on_device
     X: Table = rows.table if table is None else table
@@ -157,10 +143,9 @@ def standardised_columns(
 
 
 def scale_of(mean: Float, variance: Float, weights: Float | None = None) -> Float:
-    """Return standard deviations; inf for columns whose spread is only the rounding of their mean.
+    """Return standard deviations, times √ω for penalty weights ω (D,), so that ‖w‖² becomes Σ ω_d w_d².
 
-    Dividing by inf makes such a column, and its coefficient in the user's units, an exact zero. With penalty weights ω
-    (D,) they are √ω times the standard deviations: ‖w‖² of columns divided by them is Σ ω_d w_d² of standardised ones.
+    It is inf for columns whose spread is only the rounding of their mean: dividing by it makes an exact zero.
     """
     noise = 10 * np.finfo(np.float64).eps * np.abs(mean)
     scale = np.where(variance > noise**2, np.sqrt(np.maximum(variance, 0.0)), np.inf)
@@ -169,31 +154,23 @@ def scale_of(mean: Float, variance: Float, weights: Float | None = None) -> Floa
 
 def _dense_mean_variance(rows: Rows, table: DeviceTable | None, weight: Float, total: float) -> tuple[Float, Float]:
     shift, _ = shift_of(rows)
-    sums, squares = _host_sums(rows, shift, weight) if table is None else _device_sums(table, shift, weight)
-    offset = sums / total
-    return shift + offset, squares / total - offset**2
+    if table is None:
+        found = np.zeros((2, shift.size))
+        for index in rows.slices(rows.chunk_rows()):
+            block = rows.block(index) - shift
+            found[0] += weight[index] @ block
+            found[1] += weight[index] @ np.square(block, out=block)
+    else:
+        device, centre, shares = table.device, table.device.put(shift), table.device.put(weight[None])
 
+        def of(s: slice) -> Float:
+            block, own = table.block(s) - centre, shares[:, s]
+            both: Float = device.xp.concat([own @ block, own @ (block * block)], axis=0)
+            return both
 
-def _host_sums(rows: Rows, shift: Float, weight: Float) -> Float:
-    """Return sums (2, D) of X − shift and of its squares."""
-    found = np.zeros((2, shift.size))
-    for index in rows.slices(rows.chunk_rows()):
-        block = rows.block(index) - shift
-        found[0] += weight[index] @ block
-        found[1] += weight[index] @ np.square(block, out=block)
-    return found
-
-
-def _device_sums(table: DeviceTable, shift: Float, weight: Float) -> Float:
-    """Return the same, computed on the device of X."""
-    device, centre, shares = table.device, table.device.put(shift), table.device.put(weight[None])
-
-    def of(s: slice) -> Float:
-        block, own = table.block(s) - centre, shares[:, s]
-        both: Float = device.xp.concat([own @ block, own @ (block * block)], axis=0)
-        return both
-
-    return on_host(table.summed(of))
+        found = on_host(table.summed(of))
+    offset = found[0] / total
+    return shift + offset, found[1] / total - offset**2
 
 
 def _sparse_mean_variance(X: Table, weight: Float, total: float) -> tuple[Float, Float]:

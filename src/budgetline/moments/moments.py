@@ -1,15 +1,16 @@
-"""Mergeable second-order statistics of a table and its targets."""
+"""Moments: means and products of the columns of a table and its targets, which can be added up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Annotated, Any
 
 import numpy as np
 from scipy import sparse
 
-from budgetline.arrays import DType, Float, Positions
+from budgetline.arrays import Array, DType, Float, Mask, Positions
 from budgetline.codec import AtLeast, Shape, from_bytes, to_bytes
 from budgetline.data.rows import EXTENDED_WORK, Rows, raise_too_small
 from budgetline.files import PathName, read, write_atomically
@@ -55,8 +56,8 @@ class Moments:
     >>> import numpy as np
     >>> from budgetline import Moments
     >>> X, y = np.arange(8.0).reshape(4, 2), np.array([1.0, 2.0, 3.0, 5.0])
-    >>> together = Moments.of(X[:1], y[:1]) + Moments.of(X[1:], y[1:])
-    >>> bool(np.allclose(together.scatter, Moments.of(X, y).scatter))
+    >>> together = Moments.from_data(X[:1], y[:1]) + Moments.from_data(X[1:], y[1:])
+    >>> bool(np.allclose(together.scatter, Moments.from_data(X, y).scatter))
     True
     """
 
@@ -71,7 +72,7 @@ class Moments:
     effective_samples: Annotated[float | None, AtLeast(1)] = None
 
     @classmethod
-    def of(cls, X: Any, y: Any, sample_weight: Any = None) -> Moments:
+    def from_data(cls, X: Any, y: Any, sample_weight: Any = None) -> Moments:
         """Compute the moments of a table, in one pass and without a copy of it.
 
         Parameters
@@ -83,7 +84,7 @@ class Moments:
         Examples
         --------
         >>> from budgetline import Moments
-        >>> Moments.of([[1.0], [3.0]], [0.0, 1.0]).mean.tolist()
+        >>> Moments.from_data([[1.0], [3.0]], [0.0, 1.0]).mean.tolist()
         [2.0, 0.5]
         """
         names = column_names(X)
@@ -127,14 +128,12 @@ class Moments:
         return Moments(n_samples, weight, *mean, scatter, self.target_shape, self.feature_names, eps, effective)
 
     def __radd__(self, other: object) -> Moments:
-        """Return the moments themselves for 0, the start of ``sum``."""
         return self if other == 0 else NotImplemented
 
     def __sub__(self, other: Moments) -> Moments:
-        """Remove a part of the sample: a day that leaves a window, or rows that must be forgotten.
+        """Remove a part of the sample that was added before, such as a day that leaves a window.
 
-        The part must have been added before. Digits cancel if little is left of a column. ``eps`` grows accordingly,
-        so that fits from the result account for it.
+        Digits cancel if little is left of a column; ``eps`` grows accordingly, so that fits account for it.
         """
         if not isinstance(other, Moments):
             return NotImplemented
@@ -159,12 +158,6 @@ class Moments:
         """Return the moments with all weights times 2**exponent.
 
         That is exact within the range of float64. Underflow loses digits, which ``eps`` records; overflow is an error.
-
-        Examples
-        --------
-        >>> from budgetline import Moments
-        >>> Moments.of([[1.0], [3.0]], [0.0, 1.0]).scaled(3).weight
-        16.0
         """
         with np.errstate(over="ignore", under="ignore"):
             weight, scatter = float(np.ldexp(self.weight, exponent)), np.ldexp(self.scatter, exponent)
@@ -178,20 +171,20 @@ class Moments:
         return replace(self, weight=weight, scatter=scatter, eps=max(self.eps, TINY / least))
 
     def to_bytes(self) -> bytes:
-        """Return the moments as bytes, to send them elsewhere: the format of :meth:`save`."""
+        """Return the moments as bytes, to send them elsewhere: the format of `save`."""
         return to_bytes("moments", self)
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str = "data") -> Moments:
-        """Return the moments of :meth:`to_bytes`; ``where`` names the file in errors.
+        """Return the moments of `to_bytes`; ``where`` names the file in errors.
 
         Examples
         --------
         >>> from budgetline import Moments
-        >>> Moments.from_bytes(Moments.of([[1.0], [3.0]], [0.0, 1.0]).to_bytes())
+        >>> Moments.from_bytes(Moments.from_data([[1.0], [3.0]], [0.0, 1.0]).to_bytes())
         Moments(2 samples, 1 features, 1 targets)
         """
-        return from_bytes("moments", cls, data, where, _whole)
+        return from_bytes("moments", cls, data, where, whole_moments)
 
     def save(self, path: PathName) -> None:
         """Write the moments to a file, in full or not at all.
@@ -199,7 +192,7 @@ class Moments:
         Examples
         --------
         >>> from budgetline import Moments
-        >>> Moments.of([[1.0], [3.0]], [0.0, 1.0]).save("monday.moments")
+        >>> Moments.from_data([[1.0], [3.0]], [0.0, 1.0]).save("monday.moments")
         >>> Moments.load("monday.moments").n_samples
         2
         """
@@ -211,15 +204,7 @@ class Moments:
         return cls.from_bytes(read(path), str(path))
 
     def select(self, columns: Positions) -> Moments:
-        """Return the moments of some of the features, in the order given.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from budgetline import Moments
-        >>> Moments.of(np.eye(3), [1.0, 2.0, 3.0]).select(np.array([2])).n_features
-        1
-        """
+        """Return the moments of some of the features, in the order given."""
         kept = np.concatenate([columns, np.arange(self.n_features, self.mean.size)])
         names = None if self.feature_names is None else tuple(self.feature_names[d] for d in columns)
         mean, mean_low, scatter = self.mean[kept], self.mean_low[kept], self.scatter[np.ix_(kept, kept)]
@@ -229,48 +214,17 @@ class Moments:
         """Return the means (D,) and scales (D,) of the features, infinite for constant ones, and the target means (P,).
 
         Scales are standard deviations, times √ω for penalty weights ω (D,).
-
-        Examples
-        --------
-        >>> from budgetline import Moments
-        >>> [part.tolist() for part in Moments.of([[1.0, 5.0], [3.0, 5.0]], [0.0, 1.0]).standardisation()]
-        [[2.0, 5.0], [1.0, inf], [0.5]]
         """
         D = self.n_features
         variance = np.diag(self.scatter)[:D] / self.weight
         return self.mean[:D], scale_of(self.mean[:D], variance, weights), self.mean[D:]
 
     def varying(self, columns: Positions) -> Positions:
-        """Return those of the features that hold more than one value.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from budgetline import Moments
-        >>> Moments.of([[1.0, 5.0], [3.0, 5.0]], [0.0, 1.0]).varying(np.arange(2)).tolist()
-        [0]
-        """
+        """Return the features, among these, that have more than one value."""
         return columns[np.diag(self.scatter)[columns] > 0]
 
     def mean_squared_error(self, coef: Float, intercept: Float) -> Float:
-        """Mean squared errors of K linear models on this sample, of each target.
-
-        Parameters
-        ----------
-        coef : array of shape (K, P, D)
-        intercept : array of shape (K, P)
-
-        Returns
-        -------
-        array of shape (K, P)
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from budgetline import Moments
-        >>> Moments.of([[0.0], [2.0]], [0.0, 4.0]).mean_squared_error(np.array([[[2.0]]]), np.array([[1.0]])).tolist()
-        [[1.0]]
-        """
+        """Return the mean squared errors (K, P) of K linear models of coefficients (K, P, D) and intercepts (K, P)."""
         D = self.n_features
         Sxx, Sxy, Syy = self.scatter[:D, :D], self.scatter[:D, D:], self.scatter[D:, D:]
         bias = self.mean[D:] - intercept - coef @ self.mean[:D]
@@ -301,7 +255,7 @@ class Moments:
         return f"Moments({self.n_samples} samples, {self.n_features} features, {self.n_targets} targets)"
 
 
-def _whole(found: Moments) -> Moments:
+def whole_moments(found: Moments) -> Moments:
     """Return moments from a file, if they fit together."""
     shape, names = found.target_shape, found.feature_names
     if not (found.weight > 0 and found.eps > 0):
@@ -351,3 +305,61 @@ def _product_dtype(rows: Rows, single: bool) -> DType:
     if rows.weight is not None and rows.weights.min(where=rows.weights > 0, initial=np.inf) < 1e-6 * rows.weights.max():
         return np.dtype(np.float64)  # rows of small weight would lose digits in float32
     return np.dtype(np.float32)
+
+
+Split = tuple[Positions, Positions]
+
+
+def fold_moments(
+    rows: Rows, splits: Sequence[Split], names: Sequence[str] | None = None
+) -> Iterator[tuple[Moments, Moments]]:
+    """Yield the moments of the training and the held-out rows of every split.
+
+    Rows that are on the same side in every split form a cell (for K-fold, a fold); the moments of cells are computed in
+    one pass and added up, so nothing cancels. Splits with too many cells, or repeated rows, are read one by one.
+    """
+    sides = [[_positions(index) for index in split] for split in splits]
+    cells = _cells(rows, sides)
+    if cells is None:
+        sums: Iterator[list[Moments | None]] = ([_moments(rows, index, names) for index in split] for split in sides)
+    else:
+        patterns, members = cells
+        parts = [_moments(rows, index, names) for index in members]
+        sums = ([_together(compress(parts, patterns[:, 2 * k + s])) for s in range(2)] for k in range(len(splits)))
+    for k, (train, test) in enumerate(sums):
+        for which, moments in (("training", train), ("held-out", test)):
+            if moments is None:
+                raise ValueError(f"the {which} set of fold {k} has no sample of positive weight")
+        assert train is not None
+        assert test is not None
+        yield train, test
+
+
+def _together(parts: Iterable[Moments | None]) -> Moments | None:
+    present = [part for part in parts if part is not None]
+    return sum(present[1:], present[0]) if present else None
+
+
+def _positions(index: Array) -> Positions:
+    index = np.asarray(index)
+    return np.flatnonzero(index) if index.dtype == bool else index
+
+
+def _cells(rows: Rows, sides: list[list[Positions]]) -> tuple[Mask, list[Positions]] | None:
+    """Return which sides each cell is on, and its rows; None if cells would not save time."""
+    side = np.zeros((rows.n_rows, 2 * len(sides)), dtype=bool)
+    for k, split in enumerate(sides):
+        for s, index in enumerate(split):
+            side[index, 2 * k + s] = True
+            if np.count_nonzero(side[:, 2 * k + s]) < index.size:
+                return None  # a bootstrap: rows count more than once
+    patterns, cell = np.unique(side, axis=0, return_inverse=True)
+    if len(patterns) > min(4 * len(sides), 100):
+        return None
+    return patterns, [np.flatnonzero(cell.ravel() == c) for c in range(len(patterns))]
+
+
+def _moments(rows: Rows, index: Positions, names: Sequence[str] | None) -> Moments | None:
+    if index.size == 0 or (rows.weight is not None and not rows.weight[index].any()):
+        return None
+    return moments_of(replace(rows, rows=index), (rows.Y.shape[1],), names)

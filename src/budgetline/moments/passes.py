@@ -14,24 +14,22 @@ from typing import Any, Generic
 import numpy as np
 from sklearn.utils import assert_all_finite
 
-from budgetline.arrays import Array, Float, Positions
+from budgetline.arrays import Array, Float, Mask, Positions
 from budgetline.data.dask import Client, is_distributed
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
 from budgetline.devices import named_device
 from budgetline.encoding import Encoding
-from budgetline.encoding.fitting import summary_of
-from budgetline.encoding.raw import partial_table
+from budgetline.encoding.raw import RawTable, raw_data
 from budgetline.encoding.summaries import TableSummary
 from budgetline.encoding.table import TableEncoding
 from budgetline.files import PathName
 from budgetline.groups import Layout
 from budgetline.inputs import check_known, check_labels, check_target
 from budgetline.messages import shown, some
-from budgetline.moments.cluster import sum_with_dask
 from budgetline.moments.moments import Moments, moments_of
-from budgetline.moments.sums import Checkpoint, S, Statistic, add_up, in_order, tree_sum
-from budgetline.moments.tallies import Tallied, WithTally, row_hashes
+from budgetline.moments.sums import Checkpoint, S, Statistic, add_up, in_order, sum_with_dask, tree_sum
+from budgetline.moments.tallies import RowHashes, Tallied, WithTally, row_hashes
 from budgetline.progress import Bar, Progress, make_bar
 
 
@@ -46,8 +44,8 @@ def sum_over(
 ) -> S | None:
     """Return the sum of a statistic over all chunks, with these columns; None if there are no rows.
 
-    Partitions run on the client. Dask data run on the default client, if there is one. ``checkpoint`` is a folder for
-    the sums of partitions, if they are moments: a pass that was interrupted continues where it stopped.
+    Partitions are read on the client, dask data on the default client. ``checkpoint`` is a folder for the moments of
+    partitions: an interrupted pass continues where it stopped.
     """
     memory = Checkpoint(None if checkpoint is None else Path(checkpoint))
     if source.encoding is not None:
@@ -65,13 +63,13 @@ def sum_over(
 
 @dataclass(frozen=True)
 class ForDevice(Generic[S]):
-    """A statistic of chunks that are to be multiplied on a device; workers of dask have one of this name each."""
+    """A statistic of chunks that are multiplied on a device; each worker of dask has a device of this name."""
 
     statistic: Statistic[S]
     device: str
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Return the statistic; its copies and products do not wait for those of other chunks."""
+        """Compute the statistic in a lane of its own."""
         with named_device(self.device).lane():
             return self.statistic(replace(chunk, device=self.device))
 
@@ -88,38 +86,38 @@ class OfEncoded(Generic[S]):
 
     def __call__(self, chunk: Chunk) -> S | None:
         """Encode the chunk and return its statistic."""
-        with chunk.located():
-            X = self._encoded(chunk)
+        X = np.empty((chunk.n_rows, 0))
+        if self.read.size:
+            with chunk.located():
+                X = self.encoding.encode(raw_columns(chunk, self.encoding.source, self.read), self.columns)
         return self.statistic(replace(chunk, X=X))
 
-    def _encoded(self, chunk: Chunk) -> Float:
-        if not self.read.size:
-            return np.empty((chunk.n_rows, 0))
-        return self.encoding.encode(partial_table(chunk.X, self.read), self.columns)
+
+def raw_columns(chunk: Chunk, source: Layout, read: Positions) -> RawTable:
+    """Return the raw columns of a chunk that holds only these."""
+    return RawTable.of(raw_data(chunk.X)[0], source, read, np.arange(read.size))
 
 
 @dataclass(frozen=True)
 class ChunkSummary:
-    """The statistic that sums to the summaries of raw columns; ``source`` says which are read."""
+    """The summaries of raw columns in rows of positive weight; ``source`` says which are read."""
 
     source: Layout
     settings: Encoding
 
     def __call__(self, chunk: Chunk) -> TableSummary | None:
-        """Summarise the rows of positive weight of a chunk."""
+        """Return the summary of a chunk."""
         if chunk.weight is not None and not chunk.weight.any():
             return None
         with chunk.located():
-            return summary_of(partial_table(chunk.X, self.source.read), self.source, self.settings, chunk.weight)
+            table = raw_columns(chunk, self.source, self.source.read)
+            return TableSummary.of(table, self.source, self.settings, chunk.weight)
 
 
 def _sums(
     source: Source, statistic: Statistic[S], columns: Positions | None, memory: Checkpoint, bar: Bar
 ) -> Iterator[S | None]:
-    """Yield the sum of every partition; while some chunks are summed, the next one is read.
-
-    What the caller owns is read in this thread, and copied before the next chunk is read.
-    """
+    """Yield the sum of every partition; while some chunks are summed, the next one is read."""
 
     def read() -> Iterator[tuple[str | None, Any]]:
         for partition in source.partitions:
@@ -136,7 +134,7 @@ def _sums(
         return name, statistic(found) if found.n_rows else None, found.n_rows
 
     total: S | None = None
-    for name, value, rows in in_order(work, read(), here=source.foreign):
+    for name, value, rows in in_order(work, read()):
         if rows >= 0:
             total = add_up([total, value])
             bar.update(rows)
@@ -171,7 +169,7 @@ class Passes:
         """Make a pass and return the sum of a statistic over the rows that ``where`` names."""
         self.count += 1
         found = sum_over(self.source, WithTally(statistic), columns, client=self.client, progress=self.progress)
-        found = Tallied({}, None) if found is None else found
+        found = found or Tallied({}, False, None)
         if self.first is not None:
             self.first.check(found, self.count)
         if self.first is None or not self.first.whole:
@@ -181,10 +179,7 @@ class Passes:
 
 @dataclass(frozen=True)
 class ChunkMoments:
-    """The statistic that sums to the moments of a source, whose columns have names.
-
-    Targets that are labels become indicators of the classes, one column for two of them.
-    """
+    """The moments of a source; labels become indicators of the classes, a single column if there are two."""
 
     names: tuple[str, ...] | None
     target_shape: tuple[int, ...]
@@ -195,19 +190,15 @@ class ChunkMoments:
         if chunk.weight is not None and not chunk.weight.any():
             return None
         with chunk.located():
-            rows = Rows(chunk.table, targets_of(chunk, self.classes), chunk.weight)
-            if rows.Y.shape[1] != (self.target_shape or (1,))[0]:
-                raise ValueError(f"y has {rows.Y.shape[1]} columns, not {(self.target_shape or (1,))[0]} as before")
+            rows, before = Rows(chunk.table, targets_of(chunk, self.classes), chunk.weight), self.target_shape or (1,)
+            if rows.Y.shape[1:] != before:
+                raise ValueError(f"y has {rows.Y.shape[1]} columns, not {before[0]} as before")
             return moments_of(rows, self.target_shape, self.names, single=False)
 
 
 @dataclass(frozen=True)
 class InFold(Generic[S]):
-    """A statistic of the rows of a chunk that are in a fold, or of the others.
-
-    Rows are assigned to folds by a hash of their values: a row and its copies are always in the same fold, wherever and
-    in whatever chunks they are read.
-    """
+    """A statistic of the rows that are in a fold, or of the others; a hash of its values assigns a row to a fold."""
 
     statistic: Statistic[S]
     n_folds: int
@@ -215,13 +206,22 @@ class InFold(Generic[S]):
     held: bool
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Return the statistic of the rows; None without rows."""
-        rows = np.flatnonzero((row_hashes(chunk) % np.uint64(self.n_folds) == self.fold) == self.held)
-        try:
-            return self.statistic(chunk.take(rows)) if rows.size else None
-        except ValueError:
-            self.statistic(chunk)  # raises the same error, with rows counted as in the chunk
-            raise
+        """Return the statistic of the rows."""
+        return _of_some(self.statistic, chunk, (folds_of(chunk, self.n_folds) == self.fold) == self.held)
+
+
+def folds_of(chunk: Chunk, n_folds: int) -> RowHashes:
+    """Return the fold of every row of a chunk, shape (m,)."""
+    return row_hashes(chunk) % np.uint64(n_folds)
+
+
+def _of_some(statistic: Statistic[S], chunk: Chunk, rows: Mask) -> S | None:
+    """Return the statistic of some rows of a chunk."""
+    try:
+        return statistic(chunk.take(np.flatnonzero(rows))) if rows.any() else None
+    except ValueError:
+        statistic(chunk)  # raises the same error, with rows counted as in the chunk
+        raise
 
 
 @dataclass(frozen=True)
@@ -236,17 +236,16 @@ class PartsOfFolds:
 
 @dataclass(frozen=True)
 class MomentsOfFolds:
-    """The statistic that sums to the moments of every fold."""
+    """The moments of every fold, in one pass."""
 
     names: tuple[str, ...] | None
     target_shape: tuple[int, ...]
     n_folds: int
 
     def __call__(self, chunk: Chunk) -> PartsOfFolds:
-        """Return the moments of the rows of a chunk, by fold."""
-        statistic = ChunkMoments(self.names, self.target_shape)
-        folds = range(self.n_folds)
-        return PartsOfFolds(tuple(InFold(statistic, self.n_folds, k, held=True)(chunk) for k in folds))
+        """Return the moments of a chunk, by fold."""
+        statistic, fold = ChunkMoments(self.names, self.target_shape), folds_of(chunk, self.n_folds)
+        return PartsOfFolds(tuple(_of_some(statistic, chunk, fold == k) for k in range(self.n_folds)))
 
 
 @dataclass(frozen=True)
@@ -270,18 +269,15 @@ class Labels:
         return classes
 
 
-class ChunkLabels:
-    """The statistic that sums to the labels of a source."""
-
-    def __call__(self, chunk: Chunk) -> Labels:
-        """Return the labels of a chunk."""
-        with chunk.located():
-            if chunk.y.ndim != 1:
-                raise ValueError(f"labels must be one column, got shape {chunk.y.shape}")
-            assert_all_finite(chunk.y, input_name="y")
-            labels, codes = np.unique(chunk.y, return_inverse=True)
-        mass = np.bincount(codes, chunk.weight, labels.size)
-        return Labels(dict(zip(labels.tolist(), mass.tolist(), strict=True)))
+def labels_of(chunk: Chunk) -> Labels:
+    """Return the labels of a chunk."""
+    with chunk.located():
+        if chunk.y.ndim != 1:
+            raise ValueError(f"labels must be one column, got shape {chunk.y.shape}")
+        assert_all_finite(chunk.y, input_name="y")
+        labels, codes = np.unique(chunk.y, return_inverse=True)
+    mass = np.bincount(codes, chunk.weight, labels.size)
+    return Labels(dict(zip(labels.tolist(), mass.tolist(), strict=True)))
 
 
 def targets_of(chunk: Chunk, classes: Array | None) -> Float:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Literal
-
 import numpy as np
 from scipy import sparse
 
@@ -17,30 +13,23 @@ from budgetline.threads import sum_in_threads
 
 WIDE = 1024
 """Wider products keep all BLAS threads busy on their own."""
-BUFFER = 1024
-"""Entries that NumPy may copy. With more it copies several short columns to treat them at once, which takes longer."""
 
 
 def dense_scatter(rows: Rows, dtype: DType) -> tuple[Float, Float, Float]:
     """Return mean (D + P,), its rounding error, and scatter (D + P, D + P) of [X, Y] from products of dense chunks.
 
-    Weights must be of order one: they are multiplied in the precision of ``dtype``.
-    The products are taken about a point near the data. float32 data are multiplied in float32 and added up in float64.
-
-    Narrow products are spread over threads by rows, with BLAS kept to one thread each: filling the buffers runs in
-    parallel too. That takes hardly longer than ``X.T @ X`` alone.
+    The products are taken about a point near the data, in the precision of ``dtype``, so weights must be of order one;
+    they are added up in float64. Narrow products are spread over threads by rows, with one BLAS thread each, so that
+    buffers are filled in parallel, too.
     """
     shift = np.concatenate([s.astype(dtype) for s in shift_of(rows)])
     table = rows.on_device
     if table is not None and dtype.name in ("float32", "float64"):
         return _centred(rows, shift, _device_products(rows, table, shift))
-    k, slices = shift.size, _slices(rows, dtype)
-    buffers = _Buffers(rows, slices[0].stop, -(-(k + 1) // 8) * 8, dtype)
-    if k > WIDE:
-        total = _products(rows, slices, shift, buffers)
-    else:
-        total = sum_in_threads(lambda stripe: _products(rows, stripe, shift, buffers), slices)
-    return _centred(rows, shift, total)
+    slices = _slices(rows, dtype)
+    if shift.size > WIDE:
+        return _centred(rows, shift, _products(rows, slices, shift))
+    return _centred(rows, shift, sum_in_threads(lambda stripe: _products(rows, stripe, shift), slices))
 
 
 def _slices(rows: Rows, dtype: DType) -> list[slice]:
@@ -81,46 +70,22 @@ def _device_products(rows: Rows, table: DeviceTable, shift: Array) -> Float:
     return total
 
 
-class _Buffers:
-    """Buffers for blocks of some rows, and their products; threads take turns with them, as fresh memory takes time."""
-
-    def __init__(self, rows: Rows, longest: int, width: int, dtype: DType) -> None:
-        self.width, self.dtype = width, dtype
-        # filled fastest in the order of the data: columns that Arrow decoded lie one after another
-        self._shape = longest, width
-        self._order: Literal["C", "F"] = "F" if rows.by_column else "C"
-        self._free: list[tuple[Array, Array]] = []
-
-    @contextmanager
-    def lent(self) -> Iterator[tuple[Array, Array]]:
-        """Lend a block, whose entries are zero where nobody has written, and a product."""
-        try:
-            pair = self._free.pop()
-        except IndexError:
-            block = np.zeros(self._shape, self.dtype, order=self._order)
-            pair = block, np.empty((self.width, self.width), self.dtype)
-        yield pair
-        self._free.append(pair)
-
-
-def _products(rows: Rows, slices: list[slice], shift: Array, buffers: _Buffers) -> Float:
-    """Sum the products of some chunks, each written into a buffer as √w·[X − shift, Y − shift, 1].
-
-    Its width suits the vector units; the extra columns stay zero.
-    """
-    D, k = rows.n_columns, shift.size
-    total: Float = np.zeros(())
-    with buffers.lent() as (buffer, part), np.errstate(all="ignore"):  # what is not finite shows up in the result
-        np.setbufsize(BUFFER)  # until the end of errstate
+def _products(rows: Rows, slices: list[slice], shift: Array) -> Float:
+    """Sum the products of some chunks, each written into a buffer as √w·[X − shift, Y − shift, 1]; the rest is zero."""
+    D, k, dtype = rows.n_columns, shift.size, shift.dtype
+    width = -(-(k + 1) // 8) * 8
+    # filled fastest in the order of the data: columns that Arrow decoded lie one after another
+    buffer = np.zeros((slices[0].stop - slices[0].start, width), dtype, order="F" if rows.by_column else "C")
+    part, total = np.empty((width, width), dtype), np.zeros((width, width))
+    with np.errstate(all="ignore"):  # values that are not finite show up in the result
         for index in slices:
             chunk = buffer[: index.stop - index.start]
             np.subtract(rows.block(index), shift[:D], out=chunk[:, :D], casting="same_kind")
             np.subtract(rows.target_of(index), shift[D:], out=chunk[:, D:k], casting="same_kind")
             chunk[:, k] = 1
             if rows.weight is not None:
-                chunk *= np.sqrt(rows.weights[index])[:, None].astype(buffers.dtype)
-            np.matmul(chunk.T, chunk, out=part)
-            total = np.add(total, part, out=total if total.ndim else None, dtype=np.float64, casting="same_kind")
+                chunk *= np.sqrt(rows.weights[index])[:, None].astype(dtype)
+            total += np.matmul(chunk.T, chunk, out=part)
     return total
 
 

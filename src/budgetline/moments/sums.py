@@ -7,17 +7,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, is_dataclass
-from itertools import islice
+from dataclasses import dataclass, is_dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Float, Positions
-from budgetline.data.sources import SOURCE_BYTES, Chunk, Partition, Source
-from budgetline.files import decode, encode, read, write_atomically
+from budgetline.data.dask import Client, DaskFrame, DaskPartition
+from budgetline.data.sources import SOURCE_BYTES, ArrayPartition, Chunk, Partition, Source
 from budgetline.moments.moments import Moments
 from budgetline.threads import blas_threads, one_blas_thread
 
@@ -37,14 +38,14 @@ Statistic = Callable[[Chunk], S | None]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder that stores the moments of partitions, one file each, with its name inside; None: nothing is stored."""
+    """A folder that stores the moments of partitions, one file each; None: nothing is stored."""
 
     folder: Path | None
 
     def name(
         self, source: Source, partition: Partition, columns: Positions | None, statistic: Statistic[Any]
     ) -> str | None:
-        """Return the name of a sum; None if it cannot be stored."""
+        """Return the name of a sum, or None if it cannot be stored."""
         return None if self.folder is None else source.fingerprint(partition, columns, statistic)
 
     def load(self, name: str | None) -> Any:
@@ -52,10 +53,7 @@ class Checkpoint:
         if name is None or not (path := self._path(name)).exists():
             return None
         try:
-            arrays, fields = decode(read(path), "checkpoint", str(path))
-            if fields.get("name") != name or "moments" not in arrays:
-                raise ValueError(f"{path} is a checkpoint of something else")
-            return Moments.from_bytes(arrays["moments"].tobytes())
+            return Moments.load(path)
         except ValueError as error:
             warnings.warn(f"{error}; the data are read again", UserWarning, stacklevel=2)
             return None
@@ -65,52 +63,48 @@ class Checkpoint:
         if name is not None and moments is not None:
             path = self._path(name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            arrays = {"moments": np.frombuffer(moments.to_bytes(), dtype=np.uint8)}
-            write_atomically(path, encode("checkpoint", arrays, {"name": name}))
+            moments.save(path)
 
     def _path(self, name: str) -> Path:
         assert self.folder is not None
         return self.folder / f"{name}.moments"
 
 
-def in_order(work: Callable[[T], R], items: Iterable[T], *, here: bool = False) -> Iterator[R]:
+def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """Yield the results of items in their order; if an item cannot be read, all before it come first.
 
-    Threads work on as many as take ``SOURCE_BYTES`` together with their results, and on one at least. The next one is
-    read meanwhile: by another thread, or by this one if it must be read ``here``. Small items leave BLAS one thread
-    each.
+    Threads work on items of ``SOURCE_BYTES`` together with their results, or on one. Meanwhile this thread reads the
+    next item: reading may run code of the caller. Small items leave BLAS one thread each.
     """
-    iterator, largest = iter(items), -1
+    iterator, largest, fault = iter(items), -1, None
     waiting: deque[tuple[Future[R], int]] = deque()
-    with ThreadPoolExecutor(1) as reader, ExitStack() as stack:
+    with ExitStack() as stack:
         pool = ThreadPoolExecutor(blas_threads())
         stack.callback(pool.shutdown, cancel_futures=True)
-        submit = _done_here if here else reader.submit
-        read = submit(list, islice(iterator, 1))
-        while read.exception() is None and (found := read.result()):
-            size = bytes_of(found[0])
-            if largest < 0 and 2 * size <= SOURCE_BYTES:  # set by this thread, which may be the only one that can
-                stack.enter_context(one_blas_thread())
-            waiting.append((pool.submit(work, found.pop()), size))
-            read = submit(list, islice(iterator, 1))
+        while True:
+            try:
+                item = next(iterator)
+            except StopIteration:
+                break
+            except Exception as error:
+                fault = error
+                break
+            size = bytes_of(item)
             # the first is alone: it tells how large the results are
-            while waiting and (largest < 0 or sum(max(size, largest) for _, size in waiting) >= SOURCE_BYTES):
+            while waiting and (
+                largest < 0 or sum(max(b, largest) for _, b in [*waiting, (None, size)]) >= SOURCE_BYTES
+            ):
                 result = waiting.popleft()[0].result()
                 largest = max(largest, bytes_of(result))
                 yield result
+            if largest < 0 and 2 * size <= SOURCE_BYTES:
+                stack.enter_context(one_blas_thread())
+            waiting.append((pool.submit(work, item), size))
+            del item
         while waiting:
             yield waiting.popleft()[0].result()
-        read.result()  # the error, if there was one
-
-
-def _done_here(function: Callable[[Iterator[T]], list[T]], items: Iterator[T]) -> Future[list[T]]:
-    """Call a function in this thread."""
-    future: Future[list[T]] = Future()
-    try:
-        future.set_result(function(items))
-    except Exception as error:  # it is raised later, after the results of the items before
-        future.set_exception(error)
-    return future
+    if fault is not None:
+        raise fault
 
 
 def bytes_of(value: Any) -> int:
@@ -164,3 +158,58 @@ class RowSums:
     def variance(self) -> Float | None:
         """The variances of the targets, if their moments are known."""
         return None if self.targets is None else np.asarray(np.diag(self.targets.scatter) / self.targets.weight)
+
+
+def sum_with_dask(
+    source: Source, statistic: Statistic[S], columns: Positions | None, client: Client, memory: Checkpoint
+) -> S | None:
+    """Return the sum over all partitions, computed by tasks; a lost task is run again, with the same result."""
+    dask = _dask()
+    if source.once:
+        raise ValueError("tasks cannot read an iterator: give files, arrays or dask data")
+    leaf, add = dask.delayed(_leaf, pure=True), dask.delayed(_add, pure=True)
+    sums = []
+    parts = source.partitions
+    for partition in parts.reading(columns) if isinstance(parts, DaskFrame) else parts:
+        # marks of files are parts of their partitions, and so of the tasks: results of changed files are not reused
+        name, data = memory.name(source, partition, columns, statistic), None
+        if isinstance(partition, DaskPartition):
+            partition, data = replace(partition, data=None), partition.data
+        elif isinstance(partition, ArrayPartition):
+            partition = partition.alone()
+        sums.append(leaf(partition, data, statistic, columns, memory, name))
+    while len(sums) > 1:
+        pairs = [add(*sums[k : k + 2]) for k in range(0, len(sums) - 1, 2)]
+        sums = pairs + sums[2 * len(pairs) :]
+    if not sums:
+        return None
+    found: S | None = dask.compute(sums[0])[0] if client is None else client.compute(sums[0]).result()
+    return found
+
+
+def _leaf(
+    partition: Partition,
+    data: object,
+    statistic: Statistic[S],
+    columns: Positions | None,
+    memory: Checkpoint,
+    name: str | None,
+) -> S | None:
+    """Return the sum over one partition; a dask partition holds ``data``."""
+    found: S | None = memory.load(name)
+    if found is None:
+        whole = replace(partition, data=data) if isinstance(partition, DaskPartition) else partition
+        found = add_up(statistic(chunk) for chunk in whole.chunks(columns) if chunk.n_rows)
+        memory.save(name, found)
+    return found
+
+
+def _add(a: S | None, b: S | None) -> S | None:
+    return add_up([a, b])
+
+
+def _dask() -> ModuleType:
+    try:
+        return import_module("dask")
+    except ImportError as error:
+        raise ImportError("this needs dask: pip install 'budgetline[dask]'") from error

@@ -7,99 +7,71 @@ a function that starts another iterator, a query, a recomputed task, or an array
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetline.arrays import Array, Float, Table
+from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.data.sources import Chunk
 from budgetline.device_tables import DeviceTable
 from budgetline.devices import on_host
 from budgetline.moments.sums import S, Statistic, add_up
 
 RowHashes = NDArray[np.uint64]
-MODULUS = 1 << 64
 
 
-class Seen(NamedTuple):
-    """Some rows: their number, and sums of hashes of y and weight alone, and of whole rows (None: without features)."""
-
-    rows: int
-    targets: int
-    table: int | None
-
-
+NOTHING = np.zeros(3, dtype=np.uint64)
 ADVICE = "the data must not change while they are read"
 
 
 @dataclass(frozen=True)
 class Tallied(Generic[S]):
-    """What a pass saw, by the place that errors name, and its other sum, or None."""
+    """The sum of a statistic, and of hashes of the rows that a pass saw.
 
-    seen: dict[str, Seen]
+    ``seen`` maps places, as errors name them, to (3,): the number of rows, and sums modulo 2⁶⁴ of hashes of y and
+    weight, and of whole rows. ``whole`` says whether the rows had features.
+    """
+
+    seen: dict[str, RowHashes]
+    whole: bool
     value: S | None
 
     def __add__(self, other: Tallied[S]) -> Tallied[S]:
         both = dict(self.seen)
         for where, more in other.seen.items():
-            both[where] = _sum([both[where], more]) if where in both else more
-        return Tallied(both, add_up([self.value, other.value]))
+            both[where] = both.get(where, NOTHING) + more
+        return Tallied(both, self.whole and other.whole, add_up([self.value, other.value]))
 
     def check(self, now: Tallied[Any], number: int) -> None:
         """Raise an error if a later pass, by its number, saw other data; the places may differ."""
-        a, b = _sum(self.seen.values()), _sum(now.seen.values())
-        if a.rows != b.rows:
-            raise ValueError(f"{self._place(now)}: pass 1 read {a.rows} rows, pass {number} {b.rows}; {ADVICE}")
-        if a.targets != b.targets:
-            raise ValueError(f"{self._place(now)}: pass {number} read other targets or weights than pass 1; {ADVICE}")
-        if not _alike(a, b):
-            raise ValueError(f"{self._place(now)}: pass {number} read other rows than an earlier one; {ADVICE}")
-
-    @property
-    def whole(self) -> bool:
-        """Whether features were seen, too."""
-        return _sum(self.seen.values()).table is not None
-
-    def _place(self, now: Tallied[Any]) -> str:
-        """Return the first place that differs."""
-        places = (*self.seen, *now.seen)
-        return next((p for p in places if not _alike(self.seen.get(p), now.seen.get(p))), "the source")
-
-
-def _sum(parts: Iterable[Seen]) -> Seen:
-    total = Seen(0, 0, 0)
-    for part in parts:
-        table = None if total.table is None or part.table is None else (total.table + part.table) % MODULUS
-        total = Seen(total.rows + part.rows, (total.targets + part.targets) % MODULUS, table)
-    return total
-
-
-def _alike(a: Seen | None, b: Seen | None) -> bool:
-    return a is not None and b is not None and a[:2] == b[:2] and (None in (a.table, b.table) or a.table == b.table)
+        known = 3 if self.whole and now.whole else 2
+        a, b = (sum(part.seen.values(), NOTHING)[:known] for part in (self, now))
+        if np.array_equal(a, b):
+            return
+        pairs = ((p, self.seen.get(p, NOTHING), now.seen.get(p, NOTHING)) for p in (*self.seen, *now.seen))
+        place = next((p for p, before, after in pairs if np.any(before[:known] != after[:known])), "the source")
+        what = f"pass 1 read {a[0]} rows, pass {number} {b[0]}"
+        if a[0] == b[0]:
+            what = f"pass {number} read other rows than pass 1"
+        raise ValueError(f"{place}: {what}; {ADVICE}")
 
 
 @dataclass(frozen=True)
 class WithTally(Generic[S]):
-    """A statistic together with a tally of the rows it sees."""
+    """A statistic with a tally of the rows it sees."""
 
     statistic: Statistic[S]
 
     def __call__(self, chunk: Chunk) -> Tallied[S]:
         """Return the statistic of a chunk, and its tally."""
         value = self.statistic(chunk)  # its checks come first
-        return Tallied({chunk.where: _seen(chunk)}, value)
-
-
-def _seen(chunk: Chunk) -> Seen:
-    """Return the number of rows of a chunk and their hashes."""
-    targets = _target_hashes(chunk)
-    table = None if chunk.X.shape[1] == 0 else _total(mixed(targets + table_hashes(chunk.X)))
-    return Seen(chunk.n_rows, _total(targets), table)
+        targets = _target_hashes(chunk)
+        sums = [chunk.n_rows, _total(targets), _total(mixed(targets + table_hashes(chunk.X)))]
+        return Tallied({chunk.where: np.array(sums, dtype=np.uint64)}, chunk.X.shape[1] > 0, value)
 
 
 def row_hashes(chunk: Chunk) -> RowHashes:
@@ -164,3 +136,57 @@ def mixed(values: RowHashes) -> RowHashes:
 
 def _total(hashes: RowHashes) -> int:
     return int(hashes.sum(dtype=np.uint64))
+
+
+@dataclass(frozen=True)
+class RowSample:
+    """At most ``most`` rows: their keys (m,), ascending, values (m, T) and weights (m,)."""
+
+    key: RowHashes
+    values: Float
+    weight: Float
+    most: int
+
+    def __add__(self, other: RowSample) -> RowSample:
+        key = np.concatenate([self.key, other.key])
+        first = np.argsort(key, kind="stable")[: self.most]
+        values, weight = np.concatenate([self.values, other.values]), np.concatenate([self.weight, other.weight])
+        return RowSample(key[first], values[first], weight[first], self.most)
+
+    def standardised(self, mean: Float, scale: Float) -> RowSample:
+        """Return the sample of (x − mean)/scale, with weights that sum to one."""
+        return replace(self, values=(self.values - mean) / scale, weight=self.weight / self.weight.sum())
+
+
+def sample_of(X: Table, weight: Float, columns: Positions, most: int) -> RowSample:
+    """Return the sample of these columns of X; rows without weight are left out."""
+    there = np.flatnonzero(weight > 0)
+    chosen = X[:, columns] if there.size == len(weight) else X[there][:, columns]
+    hashes = device_hashes(chosen) if isinstance(chosen, DeviceTable) else table_hashes(chosen)
+    key = _keys(hashes)
+    first = np.argsort(key, kind="stable")[:most]
+    rows = chosen[first]
+    values = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
+    return RowSample(key[first], np.asarray(values, dtype=np.float64), weight[there][first], most)
+
+
+def _keys(hashes: RowHashes) -> RowHashes:
+    """Return keys of rows; copies of a row have keys of their own."""
+    order, places = np.argsort(hashes, kind="stable"), np.arange(hashes.size)
+    same = np.concatenate([[False], hashes[order][1:] == hashes[order][:-1]])
+    copies = np.empty_like(hashes)
+    copies[order] = places - np.maximum.accumulate(np.where(same, 0, places))
+    return mixed(hashes + copies)
+
+
+@dataclass(frozen=True)
+class ChunkSample:
+    """A sample of some columns."""
+
+    columns: Positions
+    most: int
+
+    def __call__(self, chunk: Chunk) -> RowSample:
+        """Return the sample of a chunk."""
+        weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+        return sample_of(chunk.X, weight, self.columns, self.most)

@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float
+from budgetline.bounds.certificate import Certificate, no_proof
+from budgetline.bounds.problem import Conditions, Quadratic
+from budgetline.bounds.relaxation import separate
+from budgetline.bounds.search import SEPARATING, Search
 from budgetline.budgets import affordable
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import check_number, floats_of
 from budgetline.messages import shown
-from budgetline.model.anytime import AnytimeModel
+from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.subsets import LinearSubset
 from budgetline.moments.moments import Moments
-from budgetline.optimality.certificate import Certificate
-from budgetline.optimality.conditions import Conditions
-from budgetline.optimality.proof import Proof
-from budgetline.optimality.quadratic import Quadratic, design_groups, model_of
-from budgetline.optimality.relaxation import separate
-from budgetline.optimality.search import Search
+from budgetline.optimality.set_values import design_groups, problem_of
 from budgetline.progress import Progress, TimeLimit
 from budgetline.sequencing.schedules import FixedOrder, Greedy
 from budgetline.sequencing.sequence import GroupSequence
@@ -30,8 +30,6 @@ GRID = 64
 JUST_BELOW = 1 - 1e-9
 CLOSED = 1e-4
 """A gap below this share of what all groups explain is small enough."""
-SEPARATING = 0.5
-"""The share of the time limit for the search for Δ."""
 
 
 def certify(
@@ -54,9 +52,9 @@ def certify(
     Parameters
     ----------
     subject : fitted model or Moments
-        A model is certified as it is; for moments, the sequence of ``rule="fr"`` unless another is given.
+        A model is certified as it is; for moments, the sequence of ``rule="forward"`` unless another is given.
     feature_groups, costs, alpha
-        With moments, as in :class:`budgetline.AnytimeRegressor`.
+        With moments, as in `budgetline.AnytimeRegressor`.
     sequence : GroupSequence or group names, optional
         With moments: the order to certify.
     budgets : array, optional
@@ -71,20 +69,23 @@ def certify(
     >>> from budgetline import Moments, certify
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
-    >>> certificate = certify(Moments.of(heart.data, heart.target), heart.feature_groups, time_limit=60)
+    >>> certificate = certify(Moments.from_data(heart.data, heart.target), heart.feature_groups, time_limit=60)
     >>> round(certificate.at(80).ratio, 3), round(certificate.timeliness().ratio, 2)
     (0.974, 0.98)
     """
     limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
     if isinstance(subject, Moments):
-        problem = Quadratic.of_moments(subject, feature_groups, costs, alpha)
+        problem = Quadratic.of_moments(subject, feature_groups, costs, alpha).warned()
         order = _order_of(sequence, problem)
     else:
-        model = model_of(subject, feature_groups=feature_groups, costs=costs, sequence=sequence, alpha=alpha)
+        of_moments = {"feature_groups": feature_groups, "costs": costs, "sequence": sequence, "alpha": alpha}
+        if given := [name for name, value in of_moments.items() if value is not None]:
+            raise TypeError(f"{given[0]} is for moments; a model has its own")
+        model = as_model(subject)
         order = model.sequence.order.tolist()
         if not model.squared_error:
             return _of_other_loss(model, certified_budgets(model.groups, order, budgets))
-        problem = Quadratic.of_model(model)
+        problem = _problem_of(model)
     grid, every = certified_budgets(problem.groups, order, budgets), Conditions.none(problem.prices)
     with one_blas_thread(), TimeLimit(limit, progress) as clock:
         search = Search(problem, grid, every, separate(problem, clock.start + SEPARATING * clock.limit))
@@ -106,8 +107,23 @@ def certified_budgets(groups: FeatureGroups, order: list[int], budgets: ArrayLik
     return np.asarray(np.unique(np.concatenate([[0.0], spent, spent * JUST_BELOW, even, asked])))
 
 
+def _problem_of(model: AnytimeModel) -> Quadratic:
+    """Return the problem of all groups of a model of squared error."""
+    problem = problem_of(model)
+    if model.moments is not None:
+        return problem.warned()
+    subset = model.stages.subset
+    assert isinstance(subset, LinearSubset)
+    if model.stages.columns.size < model.layout.read.size or not subset.kept.all():
+        raise ValueError(
+            "the model does not hold the covariance of all groups (it ended early, or columns are dependent): "
+            "give the moments, certify(moments, groups, sequence=model.sequence_)"
+        )
+    return problem
+
+
 def _order_of(sequence: GroupSequence | Sequence[str] | None, problem: Quadratic) -> list[int]:
-    """Return a sequence as positions of groups; None: that of greedy ``fr``."""
+    """Return a sequence as positions of groups; None: that of greedy ``forward``."""
     if isinstance(sequence, str):
         raise TypeError(f"sequence must be a GroupSequence or a list of group names, got the string {shown(sequence)}")
     if sequence is None:
@@ -127,5 +143,5 @@ def _of_other_loss(model: AnytimeModel, grid: Float) -> Certificate:
     return Certificate(
         design_groups(model), sequence.order, values, model.alpha, model.family.loss, grid, achieved,
         np.full(grid.size, values[-1]), float(values[-1]), float(sequence.null_value), 0.0, none, none,
-        Proof.trivial(len(groups)),
+        **no_proof(len(groups)),
     )  # fmt: skip

@@ -1,35 +1,30 @@
 """Good sets for many budgets within a short time, for reports: the search of a plan without its proof.
 
-For every budget a set is filled up in the order of the sequence, and another by what groups explain alone; then groups
-are exchanged. Sets that a cheaper one beats are left out. The sets are evaluated on held-out rows.
+Sets that a cheaper one beats are left out. The others are evaluated on held-out rows.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from budgetline.arrays import Float, Mask
+from budgetline.bounds.problem import Conditions
+from budgetline.bounds.search import SAME_VALUE, SetSearch
 from budgetline.budgets import SLACK
 from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.budget_curves import curve_of_sets
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.inputs import check_number
 from budgetline.model.anytime import AnytimeModel
-from budgetline.optimality.best_sets import SAME_VALUE, SetSearch
-from budgetline.optimality.conditions import Conditions
-from budgetline.optimality.gains import estimated_value
-from budgetline.optimality.plan import stages_to_search
-from budgetline.optimality.quadratic import Quadratic
-from budgetline.optimality.search import filled
+from budgetline.optimality.set_values import estimated_value, problem_of, problems_for
 from budgetline.sequencing.sequence import GroupSequence
 from budgetline.threads import one_blas_thread
 
 KNOWN_BUDGET = "a known budget"
-"""The label of such curves."""
 MOST_PARAMETERS = 2000
 """In larger models one set takes too long for a search of many."""
 
@@ -52,11 +47,9 @@ class KnownSets:
         names = np.array(self.model.sequence.groups, dtype=object)
         return tuple(tuple(names[mask].tolist()) for mask in self.steps)
 
-    def curve(
-        self, fitted: object, X: object, y: object, metric: object, sample_weight: object = None, qid: object = None
-    ) -> BudgetCurve:
+    def curve(self, fitted: object, X: object, y: object, metric: object, sample_weight: object = None) -> BudgetCurve:
         """Return what the sets are worth on data; ``fitted`` is the estimator, or pipeline, that holds the model."""
-        held = HeldOut.of(fitted, X, y, sample_weight, qid)
+        held = HeldOut.of(fitted, X, y, sample_weight)
         return replace(curve_of_sets(self._staged(), held, metric), label=KNOWN_BUDGET)
 
     def _staged(self) -> AnytimeModel:
@@ -87,13 +80,9 @@ def known_sets(model: AnytimeModel, budgets: Iterable[float], time_limit: float)
     stages, prices, order = model.n_stages, model.groups.prices, model.sequence.order
     masks = np.zeros((stages, len(model.groups)), dtype=bool)
     masks[:, order] = np.tri(stages, dtype=bool)
-    if stages and model.stages.columns.size * model.n_targets <= MOST_PARAMETERS:
-        amounts = sorted(budgets)
+    if stages and model.layout.read.size * model.n_targets <= MOST_PARAMETERS:
         with one_blas_thread():
-            for k, amount in enumerate(amounts):
-                if (left := end - time.monotonic()) > 0:
-                    deadline = time.monotonic() + left / (len(amounts) - k)
-                    masks = np.vstack([masks, *_good_sets(model, amount, deadline)])
+            masks = np.vstack([masks, *_good_sets(model, sorted(budgets), end)])
     masks = np.unique(masks[masks.any(axis=1)], axis=0)
     costs = np.array([prices.cost(mask) for mask in masks])
     values = _values(model, masks)
@@ -110,55 +99,21 @@ def undominated(costs: Float, values: Float) -> list[int]:
     return kept
 
 
-def _good_sets(model: AnytimeModel, budget: float, deadline: float) -> list[Mask]:
-    """Return good sets (J,) for a budget, one or two for each problem."""
-    always = model.settings.get("start", ())
-    about = Conditions.of(model.groups, (), (), (), always).within(model)
-    if about.prices.cost(about.included) > budget * (1 + SLACK):
-        return []
-    found, problems = list[Mask](), _problems(model, budget)
-    for k, problem in enumerate(problems):
-        search, starts = SetSearch(problem, about, budget), []
-        for order in (model.sequence.order.tolist(), _best_alone_first(problem)):
-            chosen = filled(about, about.included, about.excluded, budget, order)
-            starts.append(_best_prefix(problem, chosen, about, order))
-        if problem.penalties is not None or np.array_equal(starts[0], starts[1]):
-            starts = [max(starts, key=problem.value)]  # with penalties many exchanges are possible: one start must do
-        for left, start in zip((2, 1), starts, strict=False):
-            share = (deadline - time.monotonic()) / left / (len(problems) - k)
-            found.append(search.exchanged(start, time.monotonic() + share))
-    return found
-
-
-def _problems(model: AnytimeModel, budget: float) -> list[Quadratic]:
-    """Return the problems to search for sets within a budget: of squared error one, of other losses one per stage."""
-    if model.squared_error:
-        problems = [Quadratic.of_sequence(model)]
-    else:
-        problems = [Quadratic.around(model, stage) for stage in stages_to_search(model, budget)[-2:]]
-    return [replace(problem, penalties=model.penalties) for problem in problems]
+def _good_sets(model: AnytimeModel, budgets: list[float], end: float) -> Iterator[Mask]:
+    """Yield good sets (J,) for budgets, which share the time."""
+    known = np.isin(np.arange(len(model.groups)), model.sequence.order)
+    about = Conditions.of(model.groups, (), (), model.settings.get("start", ())).among(known, model.groups.names)
+    budgets = [budget for budget in budgets if about.prices.cost(about.included) <= budget * (1 + SLACK)]
+    searches = [(problem, budgets[k]) for problem, asked in problems_for(model, budgets) for k in asked]
+    for k, (problem, budget) in enumerate(searches):
+        if (left := end - time.monotonic()) > 0:
+            yield from SetSearch(problem, about, budget).good(time.monotonic() + left / (len(searches) - k))
 
 
 def _values(model: AnytimeModel, masks: Mask) -> Float:
     """Return F of sets (K, J) less their correction; an estimate where the loss is not squared error."""
     if model.squared_error:
-        (problem,) = _problems(model, 0.0)
+        problem = replace(problem_of(model), penalties=model.penalties)
         return np.array([problem.value(mask) for mask in masks])
     lost = np.zeros(len(masks)) if model.penalties is None else masks @ model.penalties
     return np.array([estimated_value(model, mask[model.sequence.order]) for mask in masks]) - lost
-
-
-def _best_prefix(problem: Quadratic, chosen: Mask, about: Conditions, order: list[int]) -> Mask:
-    """Return the groups of a set up to where more of them, in an order, are worth less than their correction."""
-    if problem.penalties is None:
-        return chosen
-    own = [g for g in order if chosen[g]]
-    last = int(np.argmax(np.append(0.0, problem.prefix_values(own))))
-    return about.included | problem.prices.closure(own[:last])
-
-
-def _best_alone_first(problem: Quadratic) -> list[int]:
-    """Return the groups by their value alone, the largest first."""
-    each = np.eye(problem.sizes.size, dtype=bool)
-    found: list[int] = np.argsort([-problem.value(mask) for mask in each], kind="stable").tolist()
-    return found

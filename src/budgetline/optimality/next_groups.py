@@ -2,25 +2,39 @@
 
 Every group that is not available is valued alone, together with what it requires: its gain F(S ∪ A) − F(S), and for
 rows of a classifier the chance that it changes the decision. The best value per cost comes first.
+
+The chance comes from the population that the model keeps. In every cell of it the scores before and after a purchase
+are jointly normal, and the scores of a row now say in which cells the row may be, and where in them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, softmax
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import SLACK
 from budgetline.devices import on_host
+from budgetline.glm.families import Family
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.inputs import check_number
 from budgetline.model.anytime import AnytimeModel, as_model
-from budgetline.optimality.chances import chances_of, sampled_chances
-from budgetline.optimality.gains import known_groups, stored_gains
+from budgetline.model.population import Population, normal_nodes
+from budgetline.model.stages import LinearModel
+from budgetline.model.subsets import GeneralisedSubset
+from budgetline.optimality.set_values import known_groups, stored_gains
 from budgetline.sequencing.candidates import best_group
 from budgetline.tables import Tabular, html_table, text_table
+
+BLOCK = 1 << 21
+"""How many later scores of several classes are compared at a time."""
+FLAT = 1e-9
+"""Scores vary at least by this share of their variance within cells, and this is the least variance: without groups
+scores are constant, and only rounding varies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +137,13 @@ def next_groups(
     *,
     budget: float | None = None,
     X: object = None,
-    sample: object = None,
 ) -> NextGroups:
-    """Rank what to buy next for a fitted model; parameters as in :meth:`budgetline.AnytimeRegressor.next_groups`."""
+    """Rank what to buy next for a fitted model; parameters as in `budgetline.AnytimeRegressor.next_groups`."""
     model = as_model(fitted)
     names, prices = model.groups.names, model.groups.prices
     most = np.inf if budget is None else check_number("budget", budget, "cost", ge=0)
-    _check_rows(model, X, sample)
+    if X is not None and model.classes is None:
+        raise TypeError(f"X is for classifiers, got {model.estimator}")
     # 1. what can be bought, each with what it requires and with the pairs that follow from it
     known, derived = known_groups(model), np.array([own.size == 0 for own in model.source.columns])
     chosen = _complete(model, prices.closure(positions_of("available", available, places_of(names))))
@@ -143,7 +157,7 @@ def next_groups(
     gains = stored_gains(model, chosen & known, added)
     if model.penalties is not None:
         gains = gains - np.array([model.penalties[A].sum() for A in added])
-    chances = None if X is None else _chances(model, chosen & known, added, on_host(X), on_host(sample))
+    chances = None if X is None else _chances(model, chosen & known, added, on_host(X))
     # 3. the best first
     ranked = _ranked(gains, None if chances is None else chances.mean(axis=1), costs[found])
     return NextGroups(
@@ -157,15 +171,17 @@ def next_groups(
     )
 
 
-def _chances(model: AnytimeModel, chosen: Mask, added: list[Positions], X: object, sample: object) -> Float:
+def _chances(model: AnytimeModel, chosen: Mask, added: list[Positions], X: object) -> Float:
     """Return the chances (K, n) that purchases change the decisions on X."""
-    order, names = model.sequence.order, model.sequence.groups
+    order, names, subset = model.sequence.order, model.sequence.groups, model.stages.subset
+    assert isinstance(subset, GeneralisedSubset)
+    assert subset.population is not None
+    family, population = subset.family, subset.population
     steps = [chosen[order], *(chosen[order] | np.isin(order, A) for A in added)]
-    now = model.scores(X, available=[names[k] for k in np.flatnonzero(steps[0])])
-    before, *after = model.stages.of_patterns(np.array(steps))
-    if sample is not None:
-        return sampled_chances(model, before, after, now, model.table(sample))
-    return chances_of(model, before, after, now)
+    now = family.internal(model.scores(X, available=[names[k] for k in np.flatnonzero(steps[0])]))
+    scores = [_Scores.of(population, model, each, family) for each in model.stages.of_patterns(np.array(steps))]
+    found = np.array([_changed(scores[0], after, now, family) for after in scores[1:]]).reshape(len(added), len(now))
+    return np.where(found * population.n_rows < 1, 0.0, found)  # rarer than one of the rows: nothing is known
 
 
 def _complete(model: AnytimeModel, chosen: Mask) -> Mask:
@@ -179,15 +195,6 @@ def _complete(model: AnytimeModel, chosen: Mask) -> Mask:
     return found
 
 
-def _check_rows(model: AnytimeModel, X: object, sample: object) -> None:
-    """Raise an error if rows are given that the ranking cannot use."""
-    for name, given in (("X", X), ("sample", sample)):
-        if given is not None and model.classes is None:
-            raise TypeError(f"{name} is for classifiers, got {model.estimator}")
-    if sample is not None and X is None:
-        raise ValueError("sample says how scores change for the rows of X: give X as well, or leave sample out")
-
-
 def _ranked(gains: Float, chances: Float | None, costs: Float) -> Positions:
     """Return the positions by falling worth per cost, as in a sequence: free ones first, ties to the cheaper.
 
@@ -197,7 +204,7 @@ def _ranked(gains: Float, chances: Float | None, costs: Float) -> Positions:
     changing = np.zeros(costs.size, dtype=bool) if chances is None else (chances > 0) | (costs <= 0)
     for worth, left in ((chances, changing), (gains, ~changing)):
         while worth is not None and left.any():
-            found.append(best_group(worth, costs, left, cost_sensitive=True, slack=SLACK))
+            found.append(best_group(worth, costs, left, cost_sensitive=True))
             left[found[-1]] = False
     return np.array(found, dtype=np.intp)
 
@@ -211,3 +218,49 @@ def _per_cost(values: Float, costs: Float) -> Float:
 def _rate(value: float, cost: float) -> str:
     """Return a value per cost as text."""
     return "free" if cost == 0 else f"{value:.5g}"
+
+
+class _Scores(NamedTuple):
+    """The scores of a model: deviations (r, Q) whose products are covariances, and means (M, Q) of the cells."""
+
+    deviation: Float
+    mean: Float
+    share: Float
+
+    @classmethod
+    def of(cls, population: Population, model: AnytimeModel, linear: LinearModel, family: Family) -> _Scores:
+        W, level = model.stages.standardised(linear)
+        theta = family.internal(np.vstack([level, W.T]))
+        mean = theta[0] + population.mean @ theta[1:]
+        return cls(population.factor @ theta[1:], mean, population.share)
+
+    def covariance(self, other: _Scores) -> Float:
+        """Return the covariance with other scores within cells, shape (Q, Q)."""
+        first, second = (each.mean - each.share @ each.mean for each in (self, other))
+        return np.asarray(self.deviation.T @ other.deviation - first.T @ (self.share[:, None] * second))
+
+
+def _changed(before: _Scores, after: _Scores, now: Float, family: Family) -> Float:
+    """Return the probability of another decision at internal scores ``now`` (n, Q), shape (n,)."""
+    V, Q = before.covariance(before), now.shape[1]
+    spread = float(np.trace(before.deviation.T @ before.deviation)) / Q
+    V = V + FLAT * max(spread, FLAT) * np.eye(Q)
+    slope = np.linalg.solve(V, before.covariance(after))
+    rest = after.covariance(after) - before.covariance(after).T @ slope
+    off = now[:, None] - before.mean
+    cells = softmax(
+        np.log(before.share) - np.einsum("njq,njq->nj", off, np.linalg.solve(V, off[..., None])[..., 0]) / 2, axis=1
+    )
+    expected = after.mean + off @ slope
+    if Q == 1:
+        side = np.where(now > 0, -1.0, 1.0)
+        return np.asarray((cells * ndtr(side * expected[..., 0] / np.sqrt(max(float(rest[0, 0]), 1e-300)))).sum(axis=1))
+    values, U = np.linalg.eigh(rest)
+    nodes, weight = normal_nodes(Q)
+    moved = nodes @ (U * np.sqrt(np.maximum(values, 0.0))).T
+    decided, found = family.external(now).argmax(axis=1), np.empty(len(now))
+    step = max(1, BLOCK // (cells.shape[1] * moved.size))
+    for part in (slice(at, at + step) for at in range(0, len(now), step)):
+        later = family.external(expected[part, :, None] + moved).argmax(axis=3)
+        found[part] = np.einsum("nj,njg,g->n", cells[part], later != decided[part, None, None], weight)
+    return found

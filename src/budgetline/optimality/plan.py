@@ -1,35 +1,46 @@
 """Plans: what to buy for a budget that is known, and the model of it.
 
-For squared error a plan is the best set of the quadratic problem of the model, proven by a certificate, and its model
-the least-squares fit of these groups.
+For squared error a plan is the best set of the quadratic problem of the model, proven by a certificate. Its model is
+the least-squares fit of these groups, from C and b.
 
 For other losses every set would need a fit. The risk is approximated by a quadratic around up to three fitted stages:
 the empty one, the last that the budget pays for, and the last. The best set of each is a candidate; another is the
-sequence itself, filled up with what still fits. The candidate that explains most is the plan.
+sequence itself, filled up with what still fits. The candidate that explains most is the plan. Its model comes from the
+population that the model keeps of its training rows: exact for prefixes of the sequence, otherwise an approximation.
 
-:mod:`~budgetline.optimality.best_sets` searches, :mod:`~budgetline.optimality.planned_models` fits.
+With the training data, either model is fitted to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from budgetline.arrays import Array, Float, Mask
+from budgetline.bounds.certificate import Certificate
+from budgetline.bounds.problem import Conditions, GroupNames, Quadratic
+from budgetline.bounds.search import BestSet, best_sets
 from budgetline.devices import like
+from budgetline.fitting.fit_model import fit_model
+from budgetline.fitting.linear import fit_gram, warn_from_moments
+from budgetline.fitting.recipe import Recipe
+from budgetline.fitting.rows_training import RowsTraining
 from budgetline.inputs import check_number
-from budgetline.messages import printable
+from budgetline.messages import printable, some
 from budgetline.model.anytime import AnytimeModel, as_model
-from budgetline.optimality.best_sets import best_sets
-from budgetline.optimality.certificate import Certificate
-from budgetline.optimality.conditions import Conditions, GroupNames
-from budgetline.optimality.planned_models import FitToData, TrainingData, from_gram, from_population, refit_to
-from budgetline.optimality.quadratic import Quadratic
-from budgetline.optimality.search import filled
+from budgetline.model.stages import StagedModel
+from budgetline.optimality.set_values import known_columns, known_groups, problems_for, stages_of
 from budgetline.progress import Progress
+from budgetline.sequencing.loop import Limits
+from budgetline.sequencing.schedules import FixedOrder
 from budgetline.tables import rounded_down
+
+FitToData = Callable[[tuple[str, ...]], AnytimeModel]
+"""Fits the models of groups, in this order, to data."""
+TrainingData = tuple[RowsTraining, Recipe]
+"""The data that a model was fitted to, in memory and checked, and how it was fitted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +48,8 @@ class Plan:
     """The best set of groups for a budget that is known, and the models fitted on it.
 
     The order of a model serves every budget, so that it can be interrupted; a plan serves one. Estimators make plans:
-    :meth:`AnytimeRegressor.plan`. A plan works wherever a fitted model does: in ``save``, ``to_onnx``,
-    :class:`AnytimeRunner`, curves and reports. A plan that was saved is loaded as the estimator it came from, with the
+    `AnytimeRegressor.plan`. A plan works wherever a fitted model does: in ``save``, ``to_onnx``,
+    `AnytimeRunner`, curves and reports. A plan that was saved is loaded as the estimator it came from, with the
     groups of the plan as its sequence.
 
     For squared error the set maximises, over all sets that the budget can pay for, F on the training data, less the
@@ -103,17 +114,17 @@ class Plan:
 
     def predict(self, X: object) -> Array:
         """Predict from the groups of the plan; columns of other groups are not read."""
-        return self._answer("predict", X)
+        return self._respond("predict", X)
 
     def predict_proba(self, X: object) -> Float:
         """Return probabilities of the classes, shape (n, P), from the groups of the plan."""
-        return self._answer("predict_proba", X)
+        return self._respond("predict_proba", X)
 
     def decision_function(self, X: object) -> Float:
         """Return the scores of a classifier, shape (n,) for two classes, (n, P) for more."""
-        return self._answer("decision_function", X)
+        return self._respond("decision_function", X)
 
-    def _answer(self, method: str, X: object) -> Array:
+    def _respond(self, method: str, X: object) -> Array:
         if method != "predict" and self.model_.classes is None:
             raise TypeError(f"{method} is for classifiers; this plan is of an {self.model_.estimator}: use predict")
         watch = self.model_.watch()
@@ -145,14 +156,15 @@ def plan(
     *,
     include: GroupNames = (),
     exclude: GroupNames = (),
-    at_most_one: Iterable[GroupNames] = (),
     time_limit: float = 5.0,
     data: TrainingData | None = None,
     progress: Progress = None,
 ) -> Plan:
-    """Find the best set of groups of a fitted model for a budget; parameters as in :meth:`AnytimeRegressor.plan`."""
-    about = {"include": include, "exclude": exclude, "at_most_one": at_most_one}
-    return plans(model, [budget], **about, time_limit=time_limit, data=data, progress=progress)[0]  # type: ignore[arg-type]
+    """Find the best set of groups of a fitted model for a budget; parameters as in `AnytimeRegressor.plan`."""
+    found = plans(
+        model, [budget], include=include, exclude=exclude, time_limit=time_limit, data=data, progress=progress
+    )
+    return found[0]
 
 
 def plans(
@@ -161,90 +173,101 @@ def plans(
     *,
     include: GroupNames = (),
     exclude: GroupNames = (),
-    at_most_one: Iterable[GroupNames] = (),
     time_limit: float = 5.0,
     data: TrainingData | None = None,
     progress: Progress = None,
 ) -> tuple[Plan, ...]:
     """Return the plan for every budget; they share the time. With ``data`` the models of the plans are fitted to it."""
     known = as_model(model)
-    refit = None if data is None else refit_to(known, data)
-    conditions = Conditions.of(known.groups, include, exclude, at_most_one, known.settings.get("start", ()))
+    refit = None if data is None else _refit_to(known, data)
+    conditions = Conditions.of(known.groups, include, exclude, known.settings.get("start", ()))
+    conditions = conditions.among(known_groups(known), known.groups.names)
     limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
     amounts = [check_number("budget", budget, ge=0, finite=True) for budget in budgets]
-    make = _exact_plans if known.squared_error else _approximate_plans
-    return make(known, amounts, conditions, limit, progress, refit)
+    if known.squared_error:
+        ((problem, _),) = problems_for(known, amounts)
+        found = best_sets(problem, conditions, amounts, limit, progress)
+        return tuple(_exact_plan(known, problem, best, refit) for best in found)
+    candidates = _candidates(known, amounts, conditions, limit, progress)
+    different = ({each.tobytes(): each for each in several}.values() for several in candidates)
+    return tuple(max((_of_set(known, each, refit) for each in sets), key=lambda plan: plan.value) for sets in different)
 
 
-def _exact_plans(
-    model: AnytimeModel,
-    budgets: list[float],
-    conditions: Conditions,
-    time_limit: float,
-    progress: Progress,
-    refit: FitToData | None,
-) -> tuple[Plan, ...]:
-    """Return the plans of a model of squared error."""
-    if model.moments is not None:
-        problem = Quadratic.of_model(model)
-    else:
-        problem, conditions = Quadratic.of_sequence(model), conditions.within(model)
-    problem = replace(problem, penalties=model.penalties)
-    found, unit = [], problem.gram.null_value or 1.0
-    for best in best_sets(problem, conditions, budgets, time_limit, progress):
-        order = best.certificate.order.tolist()
-        own = from_gram(model, problem.gram, order) if refit is None else refit(best.groups)
-        explained = best.explained if refit is None else _explained(own)
-        shares = explained, best.value / unit, best.bound / unit
-        found.append(Plan(best.groups, best.cost, *shares, best.optimal, best.certificate, True, own))
-    return tuple(found)
+def _exact_plan(model: AnytimeModel, problem: Quadratic, best: BestSet, refit: FitToData | None) -> Plan:
+    """Return the plan of the best set for squared error, with its certificate."""
+    unit = problem.gram.null_value or 1.0
+    order, cost = best.certificate.order.tolist(), problem.prices.cost(best.chosen)
+    groups = tuple(model.groups.names[g] for g in order)
+    own = _from_gram(model, problem, order) if refit is None else refit(groups)
+    explained = (best.value + problem.penalty(best.chosen)) / unit if refit is None else _explained(own)
+    value, bound = best.value / unit, float(best.certificate.bounds[0]) / unit
+    return Plan(groups, cost, explained, value, bound, best.optimal, best.certificate, True, own)
 
 
-def _approximate_plans(
-    model: AnytimeModel,
-    budgets: list[float],
-    conditions: Conditions,
-    time_limit: float,
-    progress: Progress,
-    refit: FitToData | None,
-) -> tuple[Plan, ...]:
-    """Return the plans of a model of another loss: the best of a few candidates each."""
-    about, order = conditions.within(model), model.sequence.order.tolist()
-    searches: dict[int, list[int]] = {}  # the budgets to search for around each stage
-    for k, budget in enumerate(budgets):
-        for stage in stages_to_search(model, budget):
-            searches.setdefault(stage, []).append(k)
-    share = time_limit / max(1, sum(map(len, searches.values())))
-    candidates = [[filled(about, about.included, about.excluded, budget, order)] for budget in budgets]
-    for stage, asked in searches.items():
-        problem = replace(Quadratic.around(model, stage), penalties=model.penalties)
-        found = best_sets(problem, about, [budgets[k] for k in asked], share * len(asked), progress)
+def _candidates(
+    model: AnytimeModel, budgets: list[float], conditions: Conditions, time_limit: float, progress: Progress
+) -> list[list[Mask]]:
+    """Return a few good sets for every budget, for a loss other than squared error."""
+    order = model.sequence.order.tolist()
+    candidates = [[conditions.filled(budget, order)] for budget in budgets]
+    share = time_limit / max(1, 3 * len(budgets))
+    for problem, asked in problems_for(model, budgets):
+        found = best_sets(problem, conditions, [budgets[k] for k in asked], share * len(asked), progress)
         for k, each in zip(asked, found, strict=True):
-            candidates[k].append(np.isin(model.groups.names, each.groups))
-    different = [{each.tobytes(): each for each in several}.values() for several in candidates]
-    return tuple(
-        max((_of_set(model, about, each, refit) for each in several), key=lambda plan: plan.value)
-        for several in different
-    )
+            candidates[k].append(each.chosen)
+    return candidates
 
 
-def stages_to_search(model: AnytimeModel, budget: float) -> list[int]:
-    """Return the stages around which to approximate the risk: the empty one, the one that a budget buys, the last."""
-    return sorted({0, model.sequence.stage_at(budget), model.n_stages})
-
-
-def _of_set(model: AnytimeModel, about: Conditions, chosen: Mask, refit: FitToData | None) -> Plan:
+def _of_set(model: AnytimeModel, chosen: Mask, refit: FitToData | None) -> Plan:
     """Return the plan of a set, fitted if there are data."""
     steps = chosen[model.sequence.order]
     groups = tuple(np.array(model.sequence.groups, dtype=object)[steps].tolist())
-    own = from_population(model, steps) if refit is None else refit(groups)
+    own = _with_stages(model, stages_of(model, steps)) if refit is None else refit(groups)
     explained = _explained(own)
     lost = 0.0 if model.penalties is None else float(model.penalties[chosen].sum()) / (own.sequence.null_value or 1.0)
     exact = refit is not None or bool(steps[: len(groups)].all())  # prefixes of the sequence have been fitted
-    cost = about.prices.cost(chosen)
+    cost = model.groups.prices.cost(chosen)
     return Plan(groups, cost, explained, explained - lost, None, False, None, exact, own)
 
 
 def _explained(model: AnytimeModel) -> float:
     """Return F/R(∅) of all groups of a sequence."""
     return float(np.append(0.0, model.sequence.explained)[-1])
+
+
+# -- the models of a plan: one stage per group of its set --------------------------------------------------------------
+
+
+def _from_gram(model: AnytimeModel, problem: Quadratic, order: list[int]) -> AnytimeModel:
+    """Fit least squares to groups of a model in this order, from C and b of the columns that it knows."""
+    read, stages = model.layout.read, model.stages
+    recipe = Recipe(
+        known_columns(model), model.groups.names, model.groups.prices, "forward", FixedOrder(order), Limits(), True,
+        model.alpha, model.weights,
+    )  # fmt: skip
+    found, doubt = fit_gram(problem.gram, recipe, stages.mean[read], stages.scale[read], stages.null_intercept)
+    warn_from_moments(doubt, problem.gram.eps, model.alpha)
+    return _with_stages(model, found.embedded(read, model.layout.n_features))
+
+
+def _refit_to(model: AnytimeModel, data: TrainingData) -> FitToData:
+    """Return the function that fits groups of a model to its training data, in a given order."""
+    rows, recipe = data
+    if not np.array_equal(rows.layout.read, model.layout.read) or rows.task.family.loss != model.family.loss:
+        raise ValueError("groups or loss have been changed since the fit: fit again")
+    if model.classes is not None and not np.array_equal(np.asarray(rows.task.classes), model.classes):
+        raise ValueError(f"y has other classes than the model, which knows {some(map(str, model.classes))}")
+
+    def refitted(groups: tuple[str, ...]) -> AnytimeModel:
+        exact = fit_model(rows, recipe.with_order(FixedOrder(groups), model.alpha))
+        return replace(_with_stages(model, exact.stages), moments=exact.moments)
+
+    return refitted
+
+
+def _with_stages(model: AnytimeModel, stages: StagedModel) -> AnytimeModel:
+    """Return the model with the stages of a set of its groups; its settings say that the order is given."""
+    limits = {"max_cost": None, "max_groups": None, "min_gain": 0.0, "start": ()}
+    given = limits | {"schedule": FixedOrder(stages.sequence.groups)}
+    settings = {name: given.get(name, value) for name, value in model.settings.items()}
+    return replace(model, stages=stages, settings=settings)

@@ -6,15 +6,14 @@ import warnings
 from collections.abc import Collection
 from typing import Any
 
-from budgetline.codec import arrays_of, from_bytes, from_parts, plain_of, to_bytes
+from budgetline.arrays import Array
+from budgetline.codec import from_bytes, from_parts, plain_of, to_bytes
 from budgetline.estimators import StagedEstimators
 from budgetline.files import PathName, encode, kind_of, read, write_atomically
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model, as_staged
 from budgetline.optimality import Plan
-from budgetline.packing import packed
-from budgetline.persistence.conversion import ESTIMATORS, LinearEstimator, estimator_of, record_of_model
-from budgetline.persistence.model_record import ModelRecord
+from budgetline.persistence.model_record import ESTIMATORS, LinearEstimator, ModelRecord, estimator_of, record_of_model
 from budgetline.persistence.staged_record import StagedRecord, record_of_staged, staged_of
 
 KIND, STAGED = "model", "staged estimators"
@@ -39,9 +38,9 @@ def save(model: Any, path: PathName) -> None:
     Parameters
     ----------
     model : AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV, GroupLassoPath
-        Or :class:`StagedEstimators`, whose clones skops writes, if it is installed; their file holds the order that was
+        Or `StagedEstimators`, whose clones skops writes, if it is installed; their file holds the order that was
         found, not the setting ``order``. Fitted. A setting that has no plain form and that predictions do not need,
-        such as a splitter or a schedule of your own, is left out with a warning. A :class:`ConvexLoss` is refused:
+        such as a splitter or a schedule of your own, is left out with a warning. A `ConvexLoss` is refused:
         predictions need its functions.
     path : path
         If it cannot be written, what was there before is still there.
@@ -61,20 +60,21 @@ def save(model: Any, path: PathName) -> None:
         write_atomically(path, to_bytes(STAGED, record_of_staged(model)))
         return
     fitted = check_model(model, "save")
-    record = record_of_model(fitted)
-    fields, arrays = plain_of(record), arrays_of(record)
+    record, left_out = record_of_model(fitted)
+    arrays: dict[str, Array] = {}
+    fields = plain_of(record, arrays)
     try:
         estimator_of(from_parts(ModelRecord, fields, arrays))  # what could not be read back is not written
     except ValueError as error:
         raise ValueError(f"this {fitted.estimator} cannot be saved: {error}") from error
-    for name in record.left_out:
+    for name in left_out:
         warnings.warn(
             f"the setting {name}={shown(fitted.settings[name])} cannot be saved and is left out: a loaded model has "
             "the default. Predictions do not need it",
             UserWarning,
             stacklevel=2,
         )
-    write_atomically(path, encode(KIND, packed(arrays), fields))
+    write_atomically(path, encode(KIND, arrays, fields))
 
 
 def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | StagedEstimators:
@@ -84,7 +84,7 @@ def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | 
     ----------
     path : path
     trusted : names of types
-        For :class:`StagedEstimators`: the types in the file that skops does not know to be safe, such as those of
+        For `StagedEstimators`: the types in the file that skops does not know to be safe, such as those of
         LightGBM. An error lists them. Name them only if you trust where the file comes from.
 
     Returns
@@ -116,7 +116,7 @@ def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | 
 
 
 def load_linear(path: PathName) -> LinearEstimator:
-    """Read a model whose stages are linear, as :func:`load` does; a file of other estimators is an error."""
+    """Read a model whose stages are linear, as `load` does; a file of other estimators is an error."""
     data, where = read(path), str(path)
     if kind_of(data, where) == STAGED:
         raise ValueError(f"{where} holds StagedEstimators, the command line needs a linear model: load it in Python")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from budgetline.arrays import Positions
-from budgetline.encoding.encoders import FARTHEST, Curve, LevelEncoder, NumberEncoder
+from budgetline.encoding.curves import Curve
+from budgetline.encoding.encoders import FARTHEST, LevelEncoder, NumberEncoder
 from budgetline.encoding.table import Pair, TableEncoding
 from budgetline.messages import shown
 from budgetline.persistence.onnx_builder import ML, Graph
@@ -81,14 +82,14 @@ def asinh(graph: Graph, u: str) -> str:
 
 def _number(graph: Graph, encoder: NumberEncoder, x: str, t: str) -> str:
     """Return the design columns of a number (N, 1): curves, which are 0 where a flag is set, and flags."""
-    gap = aside = graph.node("IsNaN", x)
+    missing = aside = graph.node("IsNaN", x)
     flags = []
     for spike, tie in encoder.spikes_and_ties:
         away = graph.node("Abs", graph.node("Sub", t, graph.constant(spike)))
         flags.append(graph.node("LessOrEqual", away, graph.constant(tie)))
         aside = graph.node("Or", aside, flags[-1])
     curves = graph.node("Where", aside, graph.constant(0.0), _curves(graph, encoder.curve, t))
-    flags += [gap] * encoder.missing
+    flags += [missing] * encoder.missing
     return graph.side_by_side([curves, *(graph.cast(flag, graph.double) for flag in flags)])
 
 
@@ -109,10 +110,10 @@ def _levels(graph: Graph, encoder: LevelEncoder, name: str) -> str:
     try:
         "".join(encoder.levels).encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"column {shown(name)} cannot be exported: its levels are no valid text") from error
+        raise ValueError(f"column {shown(name)} cannot be exported: its categories are no valid text") from error
     other = len(encoder.levels) if encoder.rare else -1
-    gap = encoder.width - 1 if encoder.missing else other
-    place = {"": gap} | {level: k for k, level in enumerate(encoder.levels)}
+    missing = encoder.width - 1 if encoder.missing else other
+    place = {"": missing} | {level: k for k, level in enumerate(encoder.levels)}
     keys, codes = [*place], [*place.values()]
     code = graph.node("LabelEncoder", name, domain=ML, keys_strings=keys, values_int64s=codes, default_int64=other)
     flags = graph.node("Equal", code, graph.constant(np.arange(encoder.width), np.int64))

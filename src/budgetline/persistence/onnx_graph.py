@@ -9,14 +9,15 @@ import numpy as np
 from budgetline.arrays import Array, Positions
 from budgetline.budgets import SLACK
 from budgetline.files import PathName, write_atomically
-from budgetline.glm.families import ConvexLoss, Family, Poisson, SquaredError
+from budgetline.glm.families import ConvexLoss, Poisson, SquaredError
+from budgetline.glm.set_families import Cox, Listwise
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence.model_file import check_model
 from budgetline.persistence.onnx_builder import Graph, Proto
 from budgetline.persistence.onnx_encoding import KINDS, add_design, inputs_of
 
-MEANS: dict[type[Family], str] = {SquaredError: "", Poisson: "Exp"}
+MEANS: dict[type, str] = {SquaredError: "", Poisson: "Exp", Listwise: "", Cox: ""}
 """The ONNX node from scores to predictions, by loss; empty: scores are predictions."""
 
 

@@ -10,18 +10,16 @@ from typing import Annotated, Any
 import numpy as np
 
 from budgetline.arrays import Array
-from budgetline.codec import As, AtLeast, read_as, write_as
+from budgetline.codec import As, read_as, write_as
 from budgetline.encoding import Encoding
-from budgetline.groups import FeatureGroups
-from budgetline.groups.record import StoredGroups
+from budgetline.groups.feature_groups import FeatureGroups, StoredGroups
 from budgetline.messages import shown
 from budgetline.sequencing.schedules import CheapestFirst, Doubling, FixedOrder, Greedy, RandomOrder
 
 DEEPEST = 16
 """Settings are not nested deeper than this."""
-WIDEST = 1024
-"""Arrays of text keep their width up to this; a wider one is as wide as its longest entry."""
-DTYPES = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float32", "float64")
+ENTRIES = "biufUO"
+"""Kinds of arrays that have a plain form: flags, numbers, texts and objects."""
 SCHEDULES = {cls.__name__: cls for cls in (Greedy, Doubling, FixedOrder, CheapestFirst, RandomOrder)}
 
 
@@ -43,7 +41,7 @@ def to_plain(value: object) -> object:
 
 
 def from_plain(content: object, where: str) -> object:
-    """Return the value of :func:`to_plain`, if ``content`` can be one: write it again to see whether it is."""
+    """Return the value of `to_plain`, if ``content`` can be one."""
     if not isinstance(content, list | dict):
         return content
     if where.count("[") >= DEEPEST:
@@ -64,37 +62,27 @@ PlainSetting = Annotated[Any, As(to_plain, from_plain)]
 
 @dataclass(frozen=True)
 class ArrayRecord:
-    """An array among the settings; ``width`` is that of texts."""
+    """An array among the settings."""
 
     dtype: str
-    width: int
-    shape: tuple[Annotated[int, AtLeast(0)], ...]
+    shape: tuple[int, ...]
     values: tuple[PlainSetting, ...]
 
 
 def _record(given: object) -> ArrayRecord:
-    array, width = np.asarray(given), 0
-    values, dtype = tuple(array.ravel().tolist()), array.dtype.name
-    if array.dtype.kind == "U":
-        dtype, width = "str", array.dtype.itemsize // 4
-        width = width if width <= WIDEST else max(map(len, values), default=1)
-    elif dtype not in (*DTYPES, "object"):
+    array = np.asarray(given)
+    if array.dtype.kind not in ENTRIES:
         raise TypeError(f"arrays of {array.dtype} have no plain form")
-    return ArrayRecord(dtype, width, array.shape, values)
+    return ArrayRecord(array.dtype.str, array.shape, tuple(array.ravel().tolist()))
 
 
 def _array(record: ArrayRecord) -> Array:
     """Return the array; its size is that of the values, whatever the shape says."""
-    dtype, values = record.dtype, record.values
-    if math.prod(record.shape) != len(values):
-        raise ValueError(f"an array of shape {shown(record.shape)} does not have {len(values)} entries")
-    if dtype == "str" and record.width <= max(WIDEST, *map(len, values)):
-        dtype = f"<U{record.width}"
-    elif dtype not in (*DTYPES, "object"):
-        raise ValueError(f"an array of type {shown(dtype)} and width {shown(record.width)} is not known here")
-    flat = np.empty(len(values), dtype=dtype)
-    with np.errstate(all="ignore"):  # what does not fit is found when the array is written again
-        flat[:] = values
+    dtype = np.dtype(record.dtype)
+    if dtype.kind not in ENTRIES:
+        raise ValueError(f"an array of type {shown(record.dtype)} is not known here")
+    flat = np.empty(len(record.values), dtype=dtype)
+    flat[:] = record.values
     return flat.reshape(record.shape)
 
 

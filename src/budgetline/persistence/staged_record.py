@@ -1,4 +1,4 @@
-"""What a file holds of StagedEstimators: groups and order, the kind of table, and every clone as bytes of skops."""
+"""What a file holds of StagedEstimators: groups and order, the kind of table, and the clones as bytes of skops."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from typing import Annotated
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from budgetline.arrays import Float, Positions
 from budgetline.codec import AtLeast, Shape
 from budgetline.estimators import StagedEstimators
 from budgetline.groups import Layout
-from budgetline.groups.record import StoredGroups, check_order
+from budgetline.groups.feature_groups import StoredGroups, check_order
 from budgetline.inputs import Frame
 from budgetline.messages import cut, printable, shown, some
 from budgetline.model.prefixes import PrefixModels
-from budgetline.persistence.model_record import Bytes, library_version
+from budgetline.persistence.model_record import library_version
 from budgetline.persistence.plain_settings import PlainSetting, from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
 
-KINDS = {"flag": nw.Boolean, "text": nw.String, "levels": nw.Categorical, "number": nw.Float64}
+KINDS = {"flag": nw.Boolean, "text": nw.String, "category": nw.Categorical, "number": nw.Float64}
 LIBRARIES = ("pandas", "polars", "pyarrow")
 NOT_STORED = (AttributeError, ImportError, KeyError, NotImplementedError, RecursionError, TypeError, ValueError)
 """What skops raises for objects that it cannot store or restore."""
@@ -33,10 +34,10 @@ NOT_STORED = (AttributeError, ImportError, KeyError, NotImplementedError, Recurs
 
 @dataclass(frozen=True)
 class FrameColumn:
-    """What a column holds; ``levels`` are those of categories that are listed."""
+    """What a column holds; ``categories`` are listed if their type lists them."""
 
     kind: str
-    levels: PlainSetting = None
+    categories: PlainSetting = None
     ordered: bool = False
 
 
@@ -50,7 +51,11 @@ class FrameRecord:
 
 @dataclass(frozen=True, eq=False)
 class StagedRecord:
-    """Fitted StagedEstimators as a file holds them; ``ends`` are the numbers of groups of the clones."""
+    """Fitted StagedEstimators as a file holds them.
+
+    ``ends`` are the numbers of groups of the clones; ``estimators`` are bytes of skops: a list of the estimator, the
+    one of stage 0, and the clones.
+    """
 
     version: str
     stages_given: PlainSetting
@@ -65,9 +70,7 @@ class StagedRecord:
     order: Annotated[Positions, Shape("stages")]
     gains: Annotated[Float, Shape("stages", finite=False)]
     ends: Annotated[Positions, Shape("clones"), AtLeast(1)]
-    estimator: Annotated[Bytes, Shape("*")]
-    null: Annotated[Bytes, Shape("*")]
-    fitted: Annotated[tuple[Bytes, ...], Shape("*")]
+    estimators: Annotated[NDArray[np.uint8], Shape("*")]
 
     def __post_init__(self) -> None:
         names, D, ends = self.feature_names, self.n_features, self.ends
@@ -75,8 +78,8 @@ class StagedRecord:
             raise ValueError(f"feature_names has {len(names)} entries, n_features is {D}")
         check_order(self.order, self.feature_groups)
         self.feature_groups.resolve(names, D)
-        if not ends.size or ends[-1] != self.order.size or np.any(np.diff(ends) <= 0) or ends.size != len(self.fitted):
-            raise ValueError("ends must ascend to the length of the order, one for each of fitted")
+        if not ends.size or ends[-1] != self.order.size or np.any(np.diff(ends) <= 0):
+            raise ValueError("ends must ascend to the length of the order")
         if self.frame is not None and (names is None or len(self.frame.columns) != D):
             raise ValueError(f"frame must have {D} columns with names")
 
@@ -103,26 +106,22 @@ def record_of_staged(model: StagedEstimators) -> StagedRecord:
         found.sequence.order,
         found.sequence.gains,
         np.array(found.ends, dtype=np.intp),
-        _dumped(clone(model.estimator)),
-        _dumped(found.null),
-        tuple(map(_dumped, found.fitted)),
+        _dumped([clone(model.estimator), found.null, *found.fitted]),
     )
 
 
 def staged_of(record: StagedRecord, trusted: Collection[str], where: str) -> StagedEstimators:
     """Return the fitted estimator; types that skops does not know to be safe must be among the trusted ones."""
-    io = _skops()
-    parts = [part.tobytes() for part in (record.estimator, record.null, *record.fitted)]
+    io, data = _skops(), record.estimators.tobytes()
     with _naming(where):
-        unknown = sorted({kind for part in parts for kind in io.get_untrusted_types(data=part)} - set(trusted))
+        unknown = sorted(set(io.get_untrusted_types(data=data)) - set(trusted))
     if unknown:
         raise TypeError(
             f"{where} holds objects of types that may run code: {some(unknown, 20)}. "
             "If you trust where it comes from, name them all: load(path, trusted=[…])"
         )
     with _naming(where):
-        estimator, null, *fitted = (io.loads(part, trusted=list(trusted)) for part in parts)
-        return _restored(record, estimator, null, tuple(fitted))
+        return _restored(record, io.loads(data, trusted=list(trusted)))
 
 
 @contextmanager
@@ -138,10 +137,13 @@ def _naming(where: str) -> Iterator[None]:
         ) from error
 
 
-def _restored(record: StagedRecord, estimator: object, null: object, fitted: tuple[object, ...]) -> StagedEstimators:
-    for part in (estimator, null, *fitted):
-        if not hasattr(part, "predict") or isinstance(part, type):
-            raise TypeError(f"{type(part).__name__} is no estimator")
+def _restored(record: StagedRecord, estimators: list[object]) -> StagedEstimators:
+    for each in estimators:
+        if not hasattr(each, "predict") or isinstance(each, type):
+            raise TypeError(f"{type(each).__name__} is no estimator")
+    estimator, null, *fitted = estimators
+    if len(fitted) != record.ends.size:
+        raise ValueError(f"there are {len(fitted)} clones, and {record.ends.size} ends")
     groups, order = record.feature_groups, record.order
     names = tuple(groups.names[g] for g in order.tolist())
     sequence = GroupSequence(order, names, groups.prices.steps(order), record.gains, record.null_value)
@@ -150,7 +152,7 @@ def _restored(record: StagedRecord, estimator: object, null: object, fitted: tup
     empty = None if record.frame is None else empty_frame(record.frame, record.feature_names or ())
     layout, ends = groups.resolve(record.feature_names, record.n_features), tuple(record.ends.tolist())
     about = (record.target_shape, record.classes, empty, StagedEstimators.__name__, settings)
-    return StagedEstimators.from_model(PrefixModels(layout, sequence, ends, fitted, null, *about))
+    return StagedEstimators.from_model(PrefixModels(layout, sequence, ends, tuple(fitted), null, *about))
 
 
 def _skops() -> ModuleType:
@@ -160,13 +162,13 @@ def _skops() -> ModuleType:
         raise ImportError("files of StagedEstimators need skops: pip install 'budgetline[skops]'") from error
 
 
-def _dumped(fitted: object) -> Bytes:
+def _dumped(estimators: list[object]) -> NDArray[np.uint8]:
     io = _skops()
     try:
-        data = io.dumps(fitted)
+        data = io.dumps(estimators)
         io.loads(data, trusted=io.get_untrusted_types(data=data))
     except NOT_STORED as error:
-        kind = type(fitted).__name__
+        kind = type(estimators[0]).__name__
         raise TypeError(f"this {kind} cannot be saved, skops does not know a part of it: {cut(str(error))}") from error
     return np.frombuffer(data, dtype=np.uint8)
 
@@ -185,23 +187,18 @@ def _column(empty: Frame, name: str) -> FrameColumn:
     dtype = empty.schema[name]
     if dtype in (nw.Categorical, nw.Enum):
         if not empty.implementation.is_pandas():
-            return FrameColumn("levels", list(dtype.categories) if isinstance(dtype, nw.Enum) else None)
+            return FrameColumn("category", list(dtype.categories) if isinstance(dtype, nw.Enum) else None)
         own = empty[name].to_native().dtype
-        return FrameColumn("levels", own.categories.tolist(), bool(own.ordered))
-    if dtype.is_numeric():
-        return FrameColumn("number")
-    if dtype == nw.Boolean:
-        return FrameColumn("flag")
-    if dtype in (nw.String, nw.Object):
-        return FrameColumn("text")
-    known = "only numbers, flags, text and categories can be saved"
-    raise TypeError(f"column {shown(name)} holds {dtype}: {known}")
+        return FrameColumn("category", own.categories.tolist(), bool(own.ordered))
+    if dtype.is_numeric() or dtype in (nw.Boolean, nw.String, nw.Object):
+        return FrameColumn("number" if dtype.is_numeric() else "flag" if dtype == nw.Boolean else "text")
+    raise TypeError(f"column {shown(name)} holds {dtype}: only numbers, flags, text and categories can be saved")
 
 
 def empty_frame(record: FrameRecord, names: tuple[str, ...]) -> Frame:
     """Return a frame without rows; its library must be installed."""
     for column in record.columns:
-        if column.kind not in KINDS or not (column.levels is None or isinstance(column.levels, list)):
+        if column.kind not in KINDS or not (column.categories is None or isinstance(column.categories, list)):
             raise ValueError(f"frame has a column of the kind {shown(column.kind)}, which is not known here")
     if record.library not in LIBRARIES:
         raise ValueError(f"frames of {shown(record.library)} are not known here, only of {some(LIBRARIES)}")
@@ -211,11 +208,11 @@ def empty_frame(record: FrameRecord, names: tuple[str, ...]) -> Frame:
         raise ImportError(f"the estimators were fitted on frames of {record.library}: install it") from error
     pandas = record.library == "pandas"
     columns = dict(zip(names, record.columns, strict=True))
-    levels = {name: column for name, column in columns.items() if column.levels is not None}
+    listed = {name: column for name, column in columns.items() if column.categories is not None}
     schema = {name: KINDS[column.kind]() for name, column in columns.items()}
-    schema |= {name: nw.Enum(column.levels) for name, column in levels.items() if not pandas}
+    schema |= {name: nw.Enum(column.categories) for name, column in listed.items() if not pandas}
     found = nw.from_dict({name: [] for name in names}, schema=schema, backend=types)
     if not pandas:
         return found
-    listed = {name: types.CategoricalDtype(column.levels, column.ordered) for name, column in levels.items()}
-    return nw.from_native(found.to_native().astype(listed), eager_only=True)
+    own = {name: types.CategoricalDtype(column.categories, column.ordered) for name, column in listed.items()}
+    return nw.from_native(found.to_native().astype(own), eager_only=True)

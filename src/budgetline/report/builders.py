@@ -1,4 +1,4 @@
-"""Results of a model as plain records, for reports, the command line and ``budgetline explore``.
+"""Results of a model as plain records, for reports, the command line and `budgetline explore`.
 
 All three take their figures from here, so what they say of one model agrees.
 """
@@ -12,6 +12,7 @@ from importlib.metadata import version
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
+from budgetline.bounds.certificate import SHOWN
 from budgetline.budgets import affordable
 from budgetline.evaluation import BudgetCurve, timeliness
 from budgetline.evaluation.budget_curves import training_curve
@@ -19,23 +20,23 @@ from budgetline.evaluation.metrics import label_of
 from budgetline.glm.families import SquaredError
 from budgetline.inputs import check_weight
 from budgetline.messages import cut, shown
-from budgetline.model.anytime import AnytimeModel
-from budgetline.model.staged import Staged
+from budgetline.model.anytime import AnytimeModel, Staged
 from budgetline.optimality import Certificate, Plan
-from budgetline.optimality.certificate import SHOWN
 from budgetline.optimality.next_groups import NextGroups
+from budgetline.optimality.set_values import design_groups
 from budgetline.report import content
-from budgetline.report.content import BOUND, CROSS_VALIDATED, TRAINING, Amount, Content
-from budgetline.report.effect_records import caption_of, effect_records, picture_of
-from budgetline.report.formatting import at_least
+from budgetline.report.content import BOUND, CROSS_VALIDATED, TRAINING, Content
+from budgetline.report.effect_records import effect_records
+from budgetline.report.formatting import COST_UNITS, at_least
 from budgetline.report.report import Report
-from budgetline.report.sections import COST_UNITS
 
 Record = dict[str, object]
 LOSSES = {"squared_error": "squared error", "log_loss": "log loss", "poisson": "Poisson deviance"}
 """What people call the losses; others go by their class."""
 LONGEST_SETTING, LONGEST_IN_REPORT = 1000, 200
 """Longer settings are cut to these numbers of characters."""
+SAME_DATA = 1e-6
+"""Values of R(∅) that differ by less, relatively, are of the same data."""
 
 
 def known(value: float) -> float | None:
@@ -53,24 +54,29 @@ def describe(
     *,
     title: str = "",
     unit: str = COST_UNITS,
-    rows: int | None = None,
+    y: object = None,
+    weight: object = None,
     folds_made: str = "",
 ) -> Report:
     """Return the report of the order and the curves of a model: ``training`` on its training rows, ``judged`` on folds.
 
-    ``judged`` is the mean over folds of the same metric, which holds the curves of the folds, and ``folds_made`` says
-    how the folds were made. The title is by default the estimator and the number of groups.
+    ``judged`` is the mean over folds, which holds the curves of the folds; ``folds_made`` says how they were made. y
+    and weight are those of the training rows, if they are known.
     """
-    groups, folds = model.groups, () if judged is None else judged.folds
-    text, style = label_of(training.metric)
+    folds = () if judged is None else judged.folds
+    (label, style), better = label_of(training.metric), bool(training.greater_is_better)
     if training.metric == "explained":
-        text = f"explained {'variance' if isinstance(model.family, SquaredError) else 'deviance'}"
+        label = f"explained {'variance' if isinstance(model.family, SquaredError) else 'deviance'}"
     curves = [curve_record(TRAINING, "this model on its training data", training)]
     if judged is not None:
-        label = f"held-out: mean of {len(folds)} folds, each with its own order"
-        curves.append(curve_record(CROSS_VALIDATED, label, judged))
-    bought = groups_with_columns(model)
-    requires = ((name, required) for name, required in groups.requires.items() if name in bought)
+        legend = f"held-out: mean of {len(folds)} folds, each with its own order"
+        curves.append(curve_record(CROSS_VALIDATED, legend, judged))
+    linear = model if isinstance(model, AnytimeModel) else None
+    chosen = how_chosen(linear) if linear else ""
+    moments = linear.moments if linear else None
+    rows = _num_samples(y) if y is not None else None if moments is None else moments.n_samples
+    groups, bought = model.groups, groups_with_columns(model)
+    counts = (rows, model.source.n_features, len(bought), len(groups) - len(bought), weight is not None)
     task = "regression" if model.classes is None else "classification"
     loss = LOSSES.get(model.family.loss, type(model.family).__name__)
     return Report(
@@ -79,20 +85,14 @@ def describe(
         date=date.today().isoformat(),
         unit=unit,
         task=content.TaskSummary(task, model.estimator, loss, class_names(model)),
-        data=content.DataSummary(rows, model.source.n_features, len(bought), len(groups) - len(bought), False, ()),
-        settings=(),
-        measure=content.Measure(training.metric, text, style, bool(training.greater_is_better), len(folds), folds_made),
+        data=content.DataSummary(*counts, target_amounts(model, y, weight)),
+        settings=setting_texts(model) | ({"what was chosen": chosen} if chosen else {}),
+        measure=content.Measure(training.metric, label, style, better, len(folds), folds_made),
         sequence=_order_steps(model, training if training.metric == "explained" else training_curve(model), folds),
         left_out=left_out(model),
         curves=tuple(curves),
-        comparison=None,
-        certificate=None,
-        shared=tuple(content.SharedBy(name, *entry) for name, entry in groups.shared.items()),
-        required=tuple(content.RequiredGroups(*entry) for entry in requires),
-        effects=(),
-        effects_in_all=0,
-        plans=None,
-        probabilities=None,
+        shared=dict(groups.shared),
+        required={name: required for name, required in groups.requires.items() if name in bought},
     )
 
 
@@ -160,14 +160,11 @@ def settings_of(model: Staged) -> dict[str, str | int | float | None]:
     }
 
 
-def setting_texts(model: Staged, given: str = "") -> tuple[content.SettingText, ...]:
-    """Return the settings that are not empty as text, and ``given``, if that is not the estimator itself."""
+def setting_texts(model: Staged) -> dict[str, str]:
+    """Return the settings that are not empty as text."""
     found = {name: value for name, value in settings_of(model).items() if value not in (None, "()")}
-    found |= {"given as": given} if given not in ("", model.estimator) else {}
-    texts = (f"{value:g}" if isinstance(value, float) else str(value) for value in found.values())
-    return tuple(
-        content.SettingText(name, cut(text, LONGEST_IN_REPORT)) for name, text in zip(found, texts, strict=True)
-    )
+    texts = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in found.items()}
+    return {name: cut(text, LONGEST_IN_REPORT) for name, text in texts.items()}
 
 
 def how_chosen(model: AnytimeModel) -> str:
@@ -183,7 +180,7 @@ def how_chosen(model: AnytimeModel) -> str:
     return f"chosen by cross-validation: {', '.join(found)}"
 
 
-def target_amounts(model: Staged, y: object = None, weight: object = None) -> tuple[Amount, ...]:
+def target_amounts(model: Staged, y: object = None, weight: object = None) -> dict[str, float | None]:
     """Return the means of the targets, or the frequencies of the classes: of rows, or as the model predicts them."""
     names = class_names(model)
     if y is not None:
@@ -191,11 +188,11 @@ def target_amounts(model: Staged, y: object = None, weight: object = None) -> tu
         means = np.average(model.encode_target(y, n), axis=0, weights=check_weight(weight, n))
         means = np.append(1 - means, means) if len(names) == 2 else means
     elif model.settings.get("class_weight") is not None:  # which hides the frequencies
-        return ()
+        return {}
     else:
         means = np.ravel(model.null_answer("predict_proba" if names else "predict"))
     numbered = ("mean",) if means.size == 1 else tuple(f"{k} mean" for k in range(means.size))
-    return tuple(map(Amount, names or numbered, map(known, means)))
+    return dict(zip(names or numbered, map(known, means), strict=True))
 
 
 # -- a budget ----------------------------------------------------------------------------------------------------
@@ -209,7 +206,7 @@ def prefix_record(report: Content, budget: float) -> Record:
 
 
 def plan_explained(plan: Plan) -> float:
-    """Return the share of the training loss that a plan removes, as :func:`order_columns` counts it."""
+    """Return the share of the training loss that a plan removes, as `order_columns` counts it."""
     return float(training_curve(plan.model_).values[-1])
 
 
@@ -226,18 +223,9 @@ def plan_record(plan: Plan) -> Record:
     else:
         proof = "the best found"
         meaning = "A short search found nothing better within this budget. That there is nothing better is not proven."
-    return {
-        "groups": plan.groups,
-        "cost": plan.cost,
-        "explained": plan_explained(plan),
-        "value": plan.value,
-        "bound": plan.bound,
-        "ratio": plan.ratio,
-        "optimal": plan.optimal,
-        "refitted": plan.refitted,
-        "proven": proof,
-        "meaning": meaning,
-    }
+    names = ("groups", "cost", "value", "bound", "ratio", "optimal", "refitted")
+    numbers = {name: getattr(plan, name) for name in names}
+    return {**numbers, "explained": plan_explained(plan), "proven": proof, "meaning": meaning}
 
 
 def next_record(model: AnytimeModel, ranking: NextGroups) -> Record:
@@ -254,10 +242,7 @@ def effects_record(model: AnytimeModel, budget: float | None = None) -> Record:
     """Return the effects of columns at the stage that a budget buys, None: at the last stage, as pictures."""
     effects, in_all = effect_records(model, budget)
     stage = len(model.sequence) if budget is None else model.sequence.stage_at(budget)
-    drawn = [
-        {"group": each.group, "caption": caption_of(each, model.classes is not None), "picture": picture_of(each)}
-        for each in effects
-    ]
+    drawn = [{"group": each.group, "caption": each.caption, "picture": each.picture} for each in effects]
     return {"stage": stage, "effects": drawn, "in_all": in_all}
 
 
@@ -274,6 +259,25 @@ def method_record(
     return content.ComparedMethod(name, note, mean, error, tuple(values), tuple(errors))
 
 
+def check_certificate(certificate: object, model: AnytimeModel) -> None:
+    """Raise an error unless a certificate is about the sequence of a model, without conditions."""
+    if not isinstance(certificate, Certificate):
+        raise TypeError(f"certificate must be a Certificate, such as model.certificate(), not {shown(certificate)}")
+    theirs, ours, null_value = certificate.feature_groups, design_groups(model), model.sequence.null_value
+    about = f"conditions (sets {certificate.condition})" if certificate.condition else "conditions"
+    same = {
+        about: not certificate.condition and certificate.penalties is None,
+        "groups": (theirs.names, theirs.columns, theirs.requires) == (ours.names, ours.columns, ours.requires),
+        "costs": theirs.shared == ours.shared and np.array_equal(theirs.costs, ours.costs),
+        "order": np.array_equal(certificate.order, model.sequence.order),
+        "alpha": certificate.alpha == model.alpha,
+        "loss": (certificate.loss == "squared_error") == model.squared_error,
+        "data": abs(certificate.null_value - null_value) <= SAME_DATA * null_value,
+    }
+    if others := [name for name, equal in same.items() if not equal]:
+        raise ValueError(f"the certificate is not of this model: it is about other {', '.join(others)}")
+
+
 def certified_at(certificate: Certificate, budgets: Iterable[float], total: float) -> list[content.CertifiedBudget]:
     """Return what is certified at budgets, as shares of R(∅)."""
     scale, found = certificate.null_value if certificate.null_value > 0 else 1.0, []
@@ -287,22 +291,14 @@ def certified_at(certificate: Certificate, budgets: Iterable[float], total: floa
 def certified_order(certificate: Certificate, total: float, metric: str) -> content.CertifiedOrder:
     """Return what is certified up to a total cost, with the curve of the bound if it is on the metric."""
     budgets = [share * total for share in SHOWN] if total > 0 else [0.0]
-    return content.CertifiedOrder(
-        tuple(certified_at(certificate, budgets, total)),
-        content.CertifiedShare(*map(float, certificate.timeliness(total))),
-        certificate.notes,
-        _bound(certificate, total) if metric == "explained" and certificate.proof.blocks else None,
-    )
-
-
-def _bound(certificate: Certificate, total: float) -> content.ReportCurve:
-    """Return the bound up to the total cost; at its end there is no next budget, so the last value is repeated."""
-    bound = certificate.curve()
-    inside = bound.costs < total
-    inside[0] = True
-    costs, values = bound.costs[inside].tolist(), bound.values[inside].tolist()
-    if total > 0:
-        costs, values = [*costs, total], [*values, values[-1]]
-    return content.ReportCurve(
-        BOUND, "upper bound on any set of groups, training data", tuple(costs), tuple(values), ()
-    )
+    curve = None
+    if metric == "explained" and certificate.blocks.size:
+        bound = certificate.curve()
+        costs, values = bound.costs.tolist(), bound.values.tolist()
+        kept = 1 + sum(cost < total for cost in costs[1:])
+        end = [total] * (total > 0)  # there is no next budget, so the last value is repeated
+        values = [*values[:kept], *values[kept - 1 : kept] * len(end)]
+        label = "upper bound on any set of groups, training data"
+        curve = content.ReportCurve(BOUND, label, (*costs[:kept], *end), tuple(values), ())
+    timely = content.CertifiedShare(*map(float, certificate.timeliness(total)))
+    return content.CertifiedOrder(tuple(certified_at(certificate, budgets, total)), timely, certificate.notes, curve)

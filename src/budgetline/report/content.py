@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 
 import numpy as np
 
 from budgetline.budgets import affordable, points_of_stages
-from budgetline.evaluation.pictures import Axis
-from budgetline.messages import shown
-from budgetline.report.thresholds import Probabilities
+from budgetline.evaluation.pictures import ScoreEffect
 
-SCHEMA = 1
-"""Version of the record. Files of other versions are refused."""
 TRAINING, CROSS_VALIDATED, BOUND, PLANS = "training", "cross-validated", "bound", "plans"
-ROUNDING = 1e-6
-"""Figures of a certificate that follow from each other agree to this tolerance."""
 
 Figures = tuple[float | None, ...]
 
@@ -33,31 +26,18 @@ class TaskSummary:
 
 
 @dataclass(frozen=True)
-class Amount:
-    """A named number: the mean of a target, or the frequency of a class."""
-
-    name: str
-    value: float | None
-
-
-@dataclass(frozen=True)
 class DataSummary:
-    """The training data. ``rows`` is None if unknown; ``groups`` does not count ``pairs`` of columns."""
+    """The training data. ``rows`` is None if unknown; ``groups`` does not count ``pairs`` of columns.
+
+    ``target`` has means of targets or frequencies of classes, by name.
+    """
 
     rows: int | None
     columns: int
     groups: int
     pairs: int
     weighted: bool
-    target: tuple[Amount, ...]
-
-
-@dataclass(frozen=True)
-class SettingText:
-    """A setting of the estimator, as text."""
-
-    name: str
-    value: str
+    target: dict[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -94,7 +74,7 @@ class ReportCurve:
     """Values of the metric against cost, a step function; the first point is the model without groups.
 
     The kind is "training" (a point per stage), "cross-validated" (a point at every cost of any fold), "plans", or
-    "bound": the bound of a certificate, which holds up to and including the next cost. ``errors`` may be empty.
+    "bound", which holds up to and including the next cost. ``errors`` may be empty.
     """
 
     kind: str
@@ -102,14 +82,6 @@ class ReportCurve:
     costs: tuple[float, ...]
     values: Figures
     errors: Figures
-
-    def __post_init__(self) -> None:
-        if self.costs[:1] != (0,):
-            raise ValueError("costs must start at 0, before any group")
-        if list(self.costs) != sorted(self.costs):
-            raise ValueError("costs must not decrease")
-        _check_length("values", self.values, len(self.costs))
-        _check_length("errors", self.errors or self.values, len(self.costs))
 
     def at(self, budget: float) -> tuple[float | None, float | None]:
         """Return the value at a budget, and its standard error: those of the last affordable point."""
@@ -140,14 +112,6 @@ class ComparedMethods:
     budgets: tuple[float, ...]
     methods: tuple[ComparedMethod, ...]
 
-    def __post_init__(self) -> None:
-        _check_length("budgets", self.budgets, len(self.shares))
-        if not self.methods:
-            raise ValueError("methods must not be empty")
-        for k, method in enumerate(self.methods):
-            _check_length(f"methods[{k}].values", method.values, len(self.shares))
-            _check_length(f"methods[{k}].errors", method.errors, len(self.shares))
-
 
 @dataclass(frozen=True)
 class CertifiedShare:
@@ -156,13 +120,6 @@ class CertifiedShare:
     achieved: float
     bound: float
     ratio: float
-
-    def __post_init__(self) -> None:
-        if not -ROUNDING <= self.achieved <= self.bound + ROUNDING:
-            raise ValueError(f"achieved must be between 0 and the bound, got {self.achieved:g} for {self.bound:g}")
-        expected = min(max(self.achieved / self.bound, 0.0), 1.0) if self.bound > ROUNDING else self.ratio
-        if not 0 <= self.ratio <= 1 or abs(self.ratio - expected) > ROUNDING:
-            raise ValueError(f"ratio must be achieved over bound, {expected:g}, got {self.ratio:g}")
 
 
 @dataclass(frozen=True)
@@ -186,16 +143,6 @@ class CertifiedOrder:
     notes: tuple[str, ...]
     curve: ReportCurve | None
 
-    def __post_init__(self) -> None:
-        if not self.budgets:
-            raise ValueError("budgets must not be empty")
-        if self.curve is not None:
-            values = [value for value in self.curve.values if value is not None]
-            if self.curve.kind != BOUND or len(values) < len(self.curve.values) or self.curve.errors:
-                raise ValueError(f"curve must be of kind {shown(BOUND)}, with all values known and no errors")
-            if values != sorted(values):
-                raise ValueError("curve: a bound must not decrease")
-
 
 @dataclass(frozen=True)
 class Purchase:
@@ -209,71 +156,50 @@ class Purchase:
 class KnownBudgets:
     """What a budget buys if it is known in advance: the best sets that were found for some budgets.
 
-    ``sets`` are those of the model, the cheapest first; some are prefixes of the order. A budget buys the last set that
-    it can pay for. ``curve``, of kind "plans", is what to expect: cross-validated, each fold with its own sets.
+    ``sets`` are those of the model, the cheapest first. A budget buys the last set that it can pay for. ``curve``, of
+    kind "plans", is what to expect: cross-validated, each fold with its own sets.
     """
 
     budgets: tuple[float, ...]
     sets: tuple[Purchase, ...]
     curve: ReportCurve
 
-    def __post_init__(self) -> None:
-        costs = [each.cost for each in self.sets]
-        if not costs or costs != sorted(costs) or costs[0] < 0:
-            raise ValueError("sets must not be empty, and their costs must not decrease")
-        if self.curve.kind != PLANS:
-            raise ValueError(f"curve must be of kind {shown(PLANS)}")
 
-    def at(self, budget: float) -> Purchase | None:
-        """Return the set that a budget buys; None if it cannot pay for any."""
-        last = int(affordable(np.array([each.cost for each in self.sets]), budget))
-        return self.sets[last - 1] if last else None
+@dataclass(frozen=True)
+class StageCounts:
+    """Held-out rows of the first and the second class after a stage, by bins of probability; weighted if rows are."""
+
+    stage: int
+    first: tuple[float, ...]
+    second: tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class SharedBy:
-    """A cost that several groups share; the first of them pays it."""
+class Probabilities:
+    """Held-out probabilities of the second of two classes, in bins between ``thresholds``, at some stages."""
 
-    name: str
-    cost: float
-    groups: tuple[str, ...]
+    thresholds: tuple[float, ...]
+    stages: tuple[StageCounts, ...]
 
+    def at(self, stage: int) -> StageCounts:
+        """Return the counts at the last stage that is not later."""
+        return [each for each in self.stages if each.stage <= stage][-1]
 
-@dataclass(frozen=True)
-class RequiredGroups:
-    """A group, and the groups that must be bought before it."""
+    def called(self, stage: int, k: int) -> Figures:
+        """Return what the k-th threshold does after a stage, as shares, None where there are no rows.
 
-    group: str
-    groups: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class EffectRecord:
-    """What a column, or a pair of columns, adds to a score at a stage.
-
-    ``output`` names the score, if there are several. ``values`` are those at the points of the column; for a pair,
-    those at the points of the second column for each point of the first.
-    """
-
-    group: str
-    axes: tuple[Axis, ...]
-    output: str
-    values: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.axes) not in (1, 2) or not all(map(len, self.axes)):
-            raise ValueError("axes must be one or two columns, each with points")
-        _check_length("values", self.values, prod(map(len, self.axes)))
-
-    @property
-    def name(self) -> str:
-        """The column, or both columns of a pair."""
-        return " × ".join(axis.column for axis in self.axes)
+        They are the rows called the second class, sensitivity, specificity, and the two predictive values.
+        """
+        counts = self.at(stage)
+        wrong, right = sum(counts.first[k + 1 :]), sum(counts.second[k + 1 :])
+        spared, missed = sum(counts.first[: k + 1]), sum(counts.second[: k + 1])
+        pairs = ((wrong + right, spared + missed), (right, missed), (spared, wrong), (right, wrong), (spared, missed))
+        return tuple(a / (a + b) if a + b > 0 else None for a, b in pairs)
 
 
 @dataclass(frozen=True)
 class Content:
-    """Everything that a report says; :class:`budgetline.Report` renders it."""
+    """Everything that a report says; `budgetline.Report` renders it."""
 
     title: str
     version: str
@@ -281,53 +207,19 @@ class Content:
     unit: str
     task: TaskSummary
     data: DataSummary
-    settings: tuple[SettingText, ...]
+    settings: dict[str, str]
     measure: Measure
     sequence: tuple[OrderStep, ...]
     left_out: tuple[str, ...]
     curves: tuple[ReportCurve, ...]
-    comparison: ComparedMethods | None
-    certificate: CertifiedOrder | None
-    shared: tuple[SharedBy, ...]
-    required: tuple[RequiredGroups, ...]
-    effects: tuple[EffectRecord, ...]
-    effects_in_all: int
-    plans: KnownBudgets | None
-    probabilities: Probabilities | None
-
-    def __post_init__(self) -> None:
-        kinds = [curve.kind for curve in self.curves]
-        if TRAINING not in kinds:
-            raise ValueError(f"curves must hold one of kind {shown(TRAINING)}")
-        if len(set(kinds)) < len(kinds):
-            raise ValueError("curves must be of different kinds")
-        if self.training_curve.costs != (0.0, *(step.cumulative_cost for step in self.sequence)):
-            raise ValueError(f"curves: the {TRAINING} one must have the costs of the sequence")
-        if any(step.step != k for k, step in enumerate(self.sequence, start=1)):
-            raise ValueError("sequence must have the steps 1, 2, …, in order")
-        if self.certificate is not None:
-            self._check_certificate(self.certificate)
-        if self.plans is not None:
-            self._check_plans(self.plans)
-        if self.probabilities is not None and (len(self.task.classes) != 2 or not self.measure.folds):
-            raise ValueError("probabilities must be null unless there are folds and two classes")
-
-    def _check_certificate(self, found: CertifiedOrder) -> None:
-        total = self.total_cost
-        for each in found.budgets:
-            if not 0 <= each.share <= 1 or abs(each.budget - each.share * total) > ROUNDING * total:
-                raise ValueError(f"certificate: budgets must be shares of the total cost, got {each.budget:g}")
-        if found.curve is not None and self.measure.name != "explained":
-            raise ValueError(f"certificate: there is no curve of a bound on {shown(self.measure.name)}")
-        if found.curve is not None and abs(found.curve.costs[-1] - total) > ROUNDING * total:
-            raise ValueError("certificate: the curve must end at the total cost")
-
-    def _check_plans(self, found: KnownBudgets) -> None:
-        if not self.measure.folds:
-            raise ValueError("plans must be null without folds")
-        names = {step.group for step in self.sequence}
-        if unknown := [name for each in found.sets for name in each.groups if name not in names]:
-            raise ValueError(f"plans: group {shown(unknown[0])} is not in the sequence")
+    shared: dict[str, tuple[float, tuple[str, ...]]]
+    required: dict[str, tuple[str, ...]]
+    comparison: ComparedMethods | None = None
+    certificate: CertifiedOrder | None = None
+    effects: tuple[ScoreEffect, ...] = ()
+    effects_in_all: int = 0
+    plans: KnownBudgets | None = None
+    probabilities: Probabilities | None = None
 
     @property
     def total_cost(self) -> float:
@@ -337,12 +229,12 @@ class Content:
     @property
     def training_curve(self) -> ReportCurve:
         """The fitted model on its training data."""
-        return next(curve for curve in self.curves if curve.kind == TRAINING)
+        return self.curves[0]
 
     @property
     def main_curve(self) -> ReportCurve:
         """The curve to rely on: cross-validated if there is one."""
-        return next((curve for curve in self.curves if curve.kind == CROSS_VALIDATED), self.training_curve)
+        return self.curves[-1]
 
     @property
     def rows_judged(self) -> str:
@@ -372,8 +264,3 @@ class Content:
     def expected(self) -> tuple[tuple[float | None, float | None], ...]:
         """Value and standard error of the main curve at every stage."""
         return tuple(map(self.main_curve.point, self.points))
-
-
-def _check_length(name: str, entries: Figures, length: int) -> None:
-    if len(entries) != length:
-        raise ValueError(f"{name} must have {length} entries, got {len(entries)}")

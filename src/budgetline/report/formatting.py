@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
+from budgetline.messages import Held, hold_warnings, warn
 from budgetline.tables import rounded_down
 
+COST_UNITS = "cost units"
+"""The unit of costs whose unit is not known."""
 MOST_LISTED = 6
 """Longer lists of names in a sentence are replaced by their number."""
+COUNT = re.compile(r"(?P<quoted>'[^']*')|\d[\d.,]*")
+"""A number in a warning; those in quoted names are no counts."""
 
 
 def amount(cost: float) -> str:
@@ -16,17 +23,18 @@ def amount(cost: float) -> str:
 
 
 def number(value: float | None, style: str) -> str:
-    """Return a value of a metric in its style: "percent", "fixed" (three decimals) or "general" (four digits)."""
+    """Return a value of a metric in its style: "percent", "fixed" (three decimals) or "general" (four digits).
+
+    Zero has no sign, and negative numbers have a true minus sign.
+    """
     if value is None:
         return "–"
-    if style == "percent":
-        return _signed(f"{100 * value:.1f}") + " %"
-    return _signed(f"{value:.3f}" if style == "fixed" else repr(float(f"{value:.4g}")).removesuffix(".0"))
-
-
-def _signed(text: str) -> str:
-    """Return a number with a true minus sign, and zero without a sign."""
-    return text.replace("-", "" if float(text) == 0 else "−", 1)
+    percent = style == "percent"
+    if style == "general":
+        text = repr(float(f"{value:.4g}")).removesuffix(".0")
+    else:
+        text = f"{100 * value:.1f}" if percent else f"{value:.3f}"
+    return text.replace("-", "" if float(text) == 0 else "−", 1) + " %" * percent
 
 
 def change(value: float | None, style: str) -> str:
@@ -63,3 +71,21 @@ def listed(names: Sequence[str]) -> str:
     if len(names) > MOST_LISTED:
         return count(len(names), "group")
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def said_once(warnings: Iterable[Held]) -> list[Held]:
+    """Return the first of the warnings that differ only in their counts: every fold of every method may give them."""
+    found: dict[Held, Held] = {}
+    for text, category in warnings:
+        kind = COUNT.sub(lambda match: match["quoted"] or "", text)
+        found.setdefault((kind, category), (text, category))
+    return list(found.values())
+
+
+@contextmanager
+def warning_once() -> Iterator[None]:
+    """Hold the warnings of a block, and give each of them once at its end."""
+    with hold_warnings() as held:
+        yield
+    for text, category in said_once(held):
+        warn(text, category)

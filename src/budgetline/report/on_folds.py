@@ -1,25 +1,34 @@
-"""What a report learns from the models of the folds: their sets for known budgets, and their probabilities."""
+"""What a report does on every fold: other orders to compare with, sets for known budgets, and counted probabilities."""
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from sklearn.base import clone, is_classifier
 
 from budgetline.arrays import Float
+from budgetline.baselines import GroupLassoPath
 from budgetline.budgets import affordable
+from budgetline.estimators import AnytimeRegressor, StagedEstimators
+from budgetline.estimators.base import AnytimeEstimator
+from budgetline.estimators.cross_validation import unsearched
 from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.resampling import Samples
-from budgetline.model.anytime import as_model
+from budgetline.glm.families import SquaredError
+from budgetline.model.anytime import AnytimeModel, Staged, as_model
 from budgetline.optimality.known_budgets import known_sets
 from budgetline.report.builders import curve_record
-from budgetline.report.content import PLANS, KnownBudgets, Purchase
-from budgetline.report.thresholds import Probabilities, StageCounts
+from budgetline.report.content import PLANS, KnownBudgets, Probabilities, Purchase, StageCounts
+from budgetline.sequencing import RandomOrder
 
+OWN = "this model"
+Orders = dict[str, tuple[str, dict[str, Any]]]
+"""Ways to order groups: name -> (description, settings of an estimator)."""
 N_BUDGETS = 10
 """Sets are searched for this many budgets."""
 BELOW = 1 - 1e-9
@@ -30,6 +39,57 @@ FINE = (0.001, 0.002, 0.003, 0.005, 0.007)
 THRESHOLDS = np.array([*FINE, *np.arange(1, 100) / 100, *(1 - np.array(FINE[::-1]))]).round(3)
 
 
+# -- other orders ----------------------------------------------------------------------------------------------
+
+
+def other_orders(model: Staged, random_state: int) -> Orders:
+    """Return the ways to order groups that differ from the model's own; none if its order was given, not learned."""
+    given, squares = model.settings, isinstance(model.family, SquaredError)
+    if "order" in given:  # of any estimators
+        order = given["order"]
+        if not isinstance(order, AnytimeEstimator):
+            return {}
+        given = order.get_params(deep=False)
+        squares = not is_classifier(order) and given.get("loss", "squared_error") == "squared_error"
+    greedy = {"rule": given.get("rule", "forward"), "cost_sensitive": True, "schedule": "greedy"}
+    found = {
+        "exact gains (forward)": ("largest exact gain per cost first", {**greedy, "rule": "forward"}),
+        "matching pursuit (omp)": ("largest gradient per cost first", {**greedy, "rule": "omp"}),
+        "Newton step (score)": ("largest gain of one Newton step per cost first", {**greedy, "rule": "score"}),
+        "each group alone": ("largest gain on its own per cost first", {**greedy, "rule": "static"}),
+        "costs ignored": ("largest gain first, whatever the cost", {**greedy, "cost_sensitive": False}),
+        "cheapest first": ("lowest cost first, whatever the gain", {**greedy, "schedule": "cheapest"}),
+        "random order": (f"drawn with seed {random_state}", {**greedy, "schedule": RandomOrder(random_state)}),
+    }
+    del found["Newton step (score)" if squares else "matching pursuit (omp)"]
+    if not model.groups.shared and len(set(model.groups.costs.tolist())) == 1:
+        del found["costs ignored"], found["cheapest first"]
+    own = {name: given.get(name) for name in greedy}
+    return {name: (note, settings) for name, (note, settings) in found.items() if settings != own}
+
+
+def methods_of(model: Any, orders: Orders) -> dict[str, Any]:
+    """Return the model itself, first, and copies with other orders; none is fitted, and none repeats a search."""
+    return {OWN: unsearched(model)} | {name: _reordered(model, settings) for name, (_, settings) in orders.items()}
+
+
+def _reordered(estimator: Any, settings: dict[str, Any]) -> Any:
+    """Return an unfitted copy with other settings of the estimator at the end of pipelines and searches."""
+    if hasattr(estimator, "steps"):
+        name, last = estimator.steps[-1]
+        return clone(estimator).set_params(**{name: _reordered(last, settings)})
+    if isinstance(estimator, StagedEstimators):
+        return clone(estimator).set_params(order=_reordered(estimator.order, settings))
+    if hasattr(estimator, "estimator"):
+        return clone(estimator).set_params(estimator=_reordered(estimator.estimator, settings))
+    if isinstance(estimator, GroupLassoPath):  # it has no rules: compare with a greedy model on the same groups
+        return AnytimeRegressor(estimator.feature_groups, estimator.costs, alpha=estimator.alpha, **settings)
+    return unsearched(estimator).set_params(**settings)
+
+
+# -- budgets that are known in advance -------------------------------------------------------------------------
+
+
 def budgets_between(costs: Sequence[float]) -> tuple[float, ...]:
     """Return budgets at which an order leaves much unspent, for the costs of its stages.
 
@@ -37,75 +97,66 @@ def budgets_between(costs: Sequence[float]) -> tuple[float, ...]:
     measured between square roots, so that small budgets count.
     """
     roots = np.sqrt(costs).tolist()
-    gaps = [(low - high, high) for low, high in pairwise([0.0, *roots]) if high > low]  # the widest first
-    heapify(gaps)
+    gaps = sorted((low - high, high) for low, high in pairwise([0.0, *roots]) if high > low)  # the widest first
     found = list[float]()
     while gaps and len(found) < N_BUDGETS:
-        width, high = heappop(gaps)
+        width, high = gaps.pop(0)
         found.append(BELOW * high**2)
-        heappush(gaps, (width / 2, high + width / 2))
+        insort(gaps, (width / 2, high + width / 2))
     return tuple(sorted(found))
 
 
-@dataclass(frozen=True)
-class PlansOnFolds:
-    """Searches the models of the folds for good sets at some budgets, and judges the sets on the held-out rows."""
-
-    metric: object
-    budgets: tuple[float, ...]
-    seconds: float
-    curves: list[BudgetCurve] = field(default_factory=list)
-
-    def watch(self, fitted: object, rows: Samples) -> None:
-        """Look at the model of a fold."""
-        found = known_sets(as_model(fitted), self.budgets, self.seconds)
-        self.curves.append(found.curve(fitted, rows.X, rows.y, self.metric, rows.weight))
-
-    def record(self, fitted: object) -> KnownBudgets | None:
-        """Return the sets of the model itself and their curve; None if all sets are prefixes of its sequence."""
-        model = as_model(fitted)
-        found = known_sets(model, self.budgets, self.seconds)
-        if all(groups == model.sequence.groups[: len(groups)] for groups in found.groups):
-            return None
-        label = "held-out, if the budget is fixed beforehand: the best set found for it"
-        mean = curve_record(PLANS, label, BudgetCurve.mean(self.curves))
-        return KnownBudgets(self.budgets, tuple(map(Purchase, found.groups, found.costs.tolist())), mean)
+def curve_of_known_budgets(
+    fitted: object, rows: Samples, metric: object, budgets: Sequence[float], seconds: float
+) -> BudgetCurve:
+    """Return the curve on held-out rows of the sets that a short search finds for budgets."""
+    found = known_sets(as_model(fitted), budgets, seconds)
+    return found.curve(fitted, rows.X, rows.y, metric, rows.weight)
 
 
-@dataclass(frozen=True)
-class ProbabilitiesOnFolds:
-    """Counts held-out rows of each class by the probability that the model of their fold predicts for the second class.
+def known_budgets(
+    model: AnytimeModel, budgets: tuple[float, ...], seconds: float, curves: Sequence[BudgetCurve]
+) -> KnownBudgets | None:
+    """Return the sets of a model for budgets, and their curves on folds; None if all sets are prefixes of its order."""
+    found = known_sets(model, budgets, seconds)
+    if all(groups == model.sequence.groups[: len(groups)] for groups in found.groups):
+        return None
+    label = "held-out, if the budget is fixed beforehand: the best set found for it"
+    mean = curve_record(PLANS, label, BudgetCurve.mean(curves))
+    return KnownBudgets(budgets, tuple(map(Purchase, found.groups, found.costs.tolist())), mean)
 
-    ``costs`` are those of the stages of the model, from 0 on. At each, a fold buys what it can in its own order.
+
+# -- probabilities ---------------------------------------------------------------------------------------------
+
+
+def counted_stages(costs: Sequence[float]) -> list[int]:
+    """Return the stages at which probabilities are counted."""
+    last = len(costs) - 1
+    return sorted({round(k) for k in np.linspace(0, last, min(last + 1, MOST_STAGES)).tolist()})
+
+
+def counts_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
+    """Count held-out rows of two classes by the probability of the second, shape (stages, 2 classes, bins).
+
+    ``costs`` are those of the stages of the whole model, starting at 0. At each, the fold buys what it can in its own
+    order.
     """
-
-    costs: tuple[float, ...]
-    tables: list[Float] = field(default_factory=list)
-
-    @property
-    def stages(self) -> list[int]:
-        """The stages that are counted."""
-        last = len(self.costs) - 1
-        return sorted({round(k) for k in np.linspace(0, last, min(last + 1, MOST_STAGES)).tolist()})
-
-    def watch(self, fitted: object, rows: Samples) -> None:
-        """Look at the model of a fold: add counts of shape (stages, 2 classes, bins)."""
-        held = HeldOut.of(fitted, rows.X, rows.y, rows.weight)
-        after = affordable(held.model.sequence.cumulative_costs, np.array([self.costs[k] for k in self.stages]))
-        after[0] = 0  # not even free groups
-        positive = held.targets[:, 0] > 0.5
-        weight = np.ones(positive.size) if held.weight is None else held.weight
-        found = np.zeros((after.size, 2, THRESHOLDS.size + 1))
-        for stage, view in enumerate(held.views()):
-            if not (here := np.flatnonzero(after == stage)).size:
-                continue
+    held = HeldOut.of(fitted, rows.X, rows.y, rows.weight)
+    after = affordable(held.model.sequence.cumulative_costs, np.array([costs[k] for k in counted_stages(costs)]))
+    after[0] = 0  # not even free groups
+    positive = held.targets[:, 0] > 0.5
+    weight = np.ones(positive.size) if held.weight is None else held.weight
+    found = np.zeros((after.size, 2, THRESHOLDS.size + 1))
+    for stage, view in enumerate(held.views()):
+        if (here := np.flatnonzero(after == stage)).size:
             bins = np.searchsorted(THRESHOLDS, view.respond("predict_proba")[:, 1], side="right")
             for k, members in enumerate((~positive, positive)):
                 found[here, k] = np.bincount(bins[members], weight[members], THRESHOLDS.size + 1)
-        self.tables.append(found)
+    return found
 
-    def record(self) -> Probabilities:
-        """Return the counts over all folds, to six digits."""
-        total = [[[float(f"{n:.6g}") for n in row] for row in table] for table in np.sum(self.tables, axis=0).tolist()]
-        stages = (StageCounts(k, *map(tuple, table)) for k, table in zip(self.stages, total, strict=True))
-        return Probabilities(tuple(THRESHOLDS.tolist()), tuple(stages))
+
+def probabilities(costs: Sequence[float], counts: Sequence[Float]) -> Probabilities:
+    """Return the counts over all folds, to six digits."""
+    total = [[[float(f"{n:.6g}") for n in row] for row in table] for table in np.sum(counts, axis=0).tolist()]
+    stages = (StageCounts(k, *map(tuple, table)) for k, table in zip(counted_stages(costs), total, strict=True))
+    return Probabilities(tuple(THRESHOLDS.tolist()), tuple(stages))

@@ -1,28 +1,38 @@
-"""Report: the report of a model, and its renderings."""
+"""Report: the report of a model, and its renderings as HTML, Markdown and JSON.
+
+`page.html` is a Jinja template; its script draws the charts from the record, which the page holds as JSON.
+"""
 
 from __future__ import annotations
 
+import html
 import json
 import os
-from collections.abc import Mapping
+import re
+from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from html import escape
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from budgetline.codec import read_record
 from budgetline.files import PathName, write_atomically
 from budgetline.messages import printable, shown
-from budgetline.report.content import SCHEMA, Content
-from budgetline.report.rendering import render_markdown, render_page
-from budgetline.report.sentences import headline, warning
+from budgetline.report.content import Content
+from budgetline.report.sections import Section, facts, sections
+from budgetline.report.sentences import enough, headline, notes, subline, warning
+
+SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
+"""Characters that mean something in Markdown."""
 
 
 @dataclass(frozen=True)
 class Report(Content):
     """What a fitted model is worth at every budget: one plain record, rendered as HTML, Markdown or JSON.
 
-    Made by :func:`make_report`. All parts are frozen records of numbers, strings and tuples. Unknown values are None.
+    Made by `make_report`. All parts are frozen records of numbers, strings and tuples. Unknown values are None.
 
     Attributes
     ----------
@@ -30,7 +40,7 @@ class Report(Content):
         ``version`` is that of the library, ``unit`` that of the costs.
     task : record with kind, estimator, loss, classes
     data : record with rows, columns, groups, pairs, weighted, target
-    settings : tuple of records with name, value
+    settings : dict name -> text
     measure : record with name, label, style, greater_is_better, folds, folds_made
         The metric of the curves.
     sequence : tuple of records with step, group, columns, cost, cumulative_cost, gain, explained, agreement
@@ -43,9 +53,10 @@ class Report(Content):
     comparison : record with shares, budgets, methods; or None
     certificate : record with budgets (achieved, bound, ratio, share, budget), timeliness, notes, curve; or None
         Shares F/R(∅) of the training data, with the ridge penalty; ``curve`` is the bound.
-    shared : tuple of records with name, cost, groups
-    required : tuple of records with group, groups
-    effects : tuple of records with group, axes, output, values
+    shared : dict name -> cost and groups
+        Costs that several groups share; the first of them pays it.
+    required : dict group -> groups that must be bought before it
+    effects : tuple of records with group, axes, output, of_class, values
         What columns add to the score at the last stage, those with the largest range of ``effects_in_all``.
     plans : record with budgets, sets (groups, cost), curve; or None
         What a budget buys if it is known in advance.
@@ -54,14 +65,14 @@ class Report(Content):
 
     Examples
     --------
-    >>> from budgetline import AnytimeClassifier, Report, make_report
+    >>> from budgetline import AnytimeClassifier, make_report
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
     >>> report = make_report(AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target))
     >>> report.headline
     '194.2 of 323.97 cost units buy 91 % of the training improvement from all 9 groups.'
-    >>> Report.from_json(report.to_json()) == report
-    True
+    >>> report.sequence[0].group, report.to_dict()["total_cost"]
+    ('cp', 323.97)
     """
 
     @property
@@ -75,41 +86,43 @@ class Report(Content):
         return warning(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain dicts and lists, with the version of its schema."""
-        found: dict[str, Any] = json.loads(self.to_json())
-        return found
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Return the record from what :meth:`to_dict` returned; a ValueError names an entry that is wrong."""
-        if not isinstance(content, Mapping):
-            raise ValueError(f"a report must be a mapping of names to values, got {shown(content)}")
-        if type(schema := content.get("schema")) is not int:
-            raise ValueError(f"schema must be a whole number, got {shown(schema)}")
-        if schema != SCHEMA:
-            raise ValueError(f"schema is {schema}, this version of budgetline reads {SCHEMA}: make the report again")
-        return read_record(cls, {name: entry for name, entry in content.items() if name != "schema"})
+        """Return the record as plain dicts and tuples, with its headline, warning and total cost."""
+        return {"headline": self.headline, "warning": self.warning, "total_cost": self.total_cost, **asdict(self)}
 
     def to_json(self) -> str:
-        """Return the record as JSON, in plain ASCII."""
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, allow_nan=False, indent=1) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Self:
-        """Return the record from what :meth:`to_json` returned."""
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"a report must be JSON: {error}") from error
-        return cls.from_dict(content)
+        """Return what `to_dict` returns as JSON, in plain ASCII."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=1) + "\n"
 
     def to_markdown(self) -> str:
-        """Return the report as Markdown."""
-        return render_markdown(self)
+        """Return the report as Markdown; names are escaped and stay on their line."""
+        parts = [
+            f"# {escape(self.title)}",
+            f"**{escape(self.headline)}** {escape(subline(self))}",
+            *([f"**Warning.** {escape(self.warning)}"] if self.warning else []),
+            escape(", ".join(f"{label}: {value}" for label, value in facts(self))) + ".",
+            *map(_markdown_section, sections(self).values()),
+            "## How to read this\n\n" + "\n".join(f"- {escape(note)}" for note in self._notes()),
+        ]
+        return "\n\n".join(parts) + "\n"
 
     def to_html(self) -> str:
         """Return the report as one HTML page that needs no other file and no network."""
-        return render_page(self)
+        style, script = (_file(f"charts.{kind}") + _file(f"page.{kind}") for kind in ("css", "js"))
+        # text is escaped, and no script but that of the page may run
+        policy = f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
+        return _page()(
+            report=self,
+            policy=policy + "base-uri 'none'; form-action 'none'",
+            style=style,
+            script=script,
+            headline=_unbroken(self.headline),
+            subline=_unbroken(subline(self)),
+            facts=facts(self),
+            start=self.training_curve.costs[found[0] if (found := enough(self)) else 0],
+            sections=sections(self),
+            notes=self._notes(),
+            record=self.to_dict() | {"points": self.points},
+        )
 
     def write(self, path: PathName) -> None:
         """Write the report as ``.html``, ``.md`` or ``.json``, by the suffix of the path; completely or not at all."""
@@ -119,8 +132,52 @@ class Report(Content):
             raise ValueError(f"a report is written as {', '.join(renderings)}, not as {shown(os.fspath(path))}")
         write_atomically(path, render().encode("utf-8", errors="backslashreplace"))  # names may hold lone surrogates
 
+    def _notes(self) -> list[str]:
+        return [*notes(self), *(note for section in sections(self).values() for note in section.notes)]
+
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.to_markdown(), quote=False)}</pre>"
+        return f"<pre>{html.escape(self.to_markdown(), quote=False)}</pre>"
 
     def __repr__(self) -> str:
         return f"Report({shown(self.title)}: {printable(self.headline)})"
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))
+
+
+def _markdown_section(table: Section) -> str:
+    rule = ("---" if k in table.left else "---:" for k in range(len(table.header)))
+    rows = [map(escape, table.header), rule, *(map(escape, row) for row in table.rows)]
+    intro = f"{escape(table.intro)}\n\n" if table.intro else ""
+    return f"## {escape(table.title)}\n\n{intro}" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+@cache
+def _page() -> Callable[..., str]:
+    """Return the template of the page as a function of its parts."""
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError as error:
+        raise ImportError(
+            "a report as HTML needs Jinja: pip install 'budgetline[report]'; Markdown and JSON need nothing"
+        ) from error
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    # inside a script element HTML has no escapes; tojson writes <, > and & as escapes of JSON
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    return environment.from_string(_file("page.html")).render
+
+
+def _file(name: str) -> str:
+    return files("budgetline.report").joinpath(name).read_text("utf-8")
+
+
+def _unbroken(text: str) -> str:
+    """Return a text whose lines do not break before a percent sign."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _digest(text: str) -> str:
+    """Return the hash by which the policy of the page knows an inline script or style."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -1,38 +1,44 @@
-"""The figures and tables of a report as plain cells, the same in every rendering."""
+"""The sections of a report: each is one function, which returns a table and notes on how to read it.
+
+To add a section, write such a function, name it in ``SECTIONS``, and place it in ``page.html``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from budgetline.report.content import CertifiedOrder, ComparedMethods, Content, EffectRecord, KnownBudgets
-from budgetline.report.effect_records import caption_of
-from budgetline.report.formatting import MOST_LISTED, amount, at_least, change, count, number, share, with_error
-from budgetline.report.sentences import about_effects, about_plans, about_thresholds, best_stage, optimality
-from budgetline.report.thresholds import Probabilities
+from budgetline.evaluation.pictures import ScoreEffect
+from budgetline.report.content import CertifiedOrder, Content
+from budgetline.report.formatting import (
+    COST_UNITS,
+    MOST_LISTED,
+    amount,
+    at_least,
+    change,
+    count,
+    listed,
+    number,
+    share,
+    with_error,
+)
+from budgetline.report.sentences import best_stage
 
-COST_UNITS = "cost units"
-"""The unit of costs whose unit is not known."""
 SHOWN_THRESHOLDS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+FROM_SHARE = 0.1
+"""The sentence about the optimum is about this share of the total cost, or the next at which anything is explained."""
 
 
 @dataclass(frozen=True)
-class ReportTable:
-    """A table of text cells: the columns ``left`` hold words, the others numbers. The first of them names its row."""
+class Section:
+    """A table of text cells: the columns ``left`` hold words, the others numbers. The first word names the row."""
 
     title: str
     intro: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left: frozenset[int]
-
-    @property
-    def named_by(self) -> int:
-        """The column that names the rows."""
-        return min(self.left)
-
-    def kind(self, column: int) -> str:
-        """Return what a column holds: "words" or "num"."""
-        return "words" if column in self.left else "num"
+    notes: tuple[str, ...] = ()
 
 
 def facts(content: Content) -> list[tuple[str, str]]:
@@ -44,39 +50,42 @@ def facts(content: Content) -> list[tuple[str, str]]:
     return [*found, (f"total cost{unit}", amount(content.total_cost))]
 
 
-def tables(content: Content) -> dict[str, ReportTable]:
-    """Return the tables by name, in their order."""
-    found = {"order": _order(content), "buys": _budgets(content)}
-    if content.plans is not None:
-        found["plans"] = _plans(content, content.plans)
-    if content.probabilities is not None:
-        found["thresholds"] = _thresholds(content, content.probabilities)
-    if content.effects:
-        found["effects"] = _effects(content)
-    if content.comparison is not None:
-        found["comparison"] = _comparison(content, content.comparison)
-    if content.certificate is not None:
-        found["optimality"] = _optimality(content, content.certificate)
-    return {**found, "details": _details(content)}
+def sections(content: Content) -> dict[str, Section]:
+    """Return the sections that a report has, by name."""
+    found = {name: make(content) for name, make in SECTIONS.items()}
+    return {name: section for name, section in found.items() if section is not None}
 
 
-def _order(content: Content) -> ReportTable:
+def _order(content: Content) -> Section:
     folds = content.measure.folds
-    header = ("step", "group", "columns", "cost", "cumulative cost", "added, training", "explained, training")
+    header = ["step", "group", "columns", "cost", "cumulative cost", "added, training", "explained, training"]
     rows, before = list[tuple[str, ...]](), 0.0
-    for stage in content.sequence:
-        cells = (str(stage.step), stage.group, str(stage.columns), amount(stage.cost), amount(stage.cumulative_cost))
-        agreement = () if stage.agreement is None else (f"{stage.agreement} of {folds}",)
-        added = None if stage.explained is None else stage.explained - before
-        rows.append((*cells, change(added, "percent"), share(stage.explained), *agreement))
-        before = stage.explained or 0.0
+    for step in content.sequence:
+        cells = (str(step.step), step.group, str(step.columns), amount(step.cost), amount(step.cumulative_cost))
+        agreement = () if step.agreement is None else (f"{step.agreement} of {folds}",)
+        added = None if step.explained is None else step.explained - before
+        rows.append((*cells, change(added, "percent"), share(step.explained), *agreement))
+        before = step.explained or 0.0
     intro = "The groups in the order in which they are computed, and what each explains in addition to those before it."
-    return ReportTable(
-        "The order", intro, (*header, "folds that agree") if folds else header, tuple(rows), frozenset({1})
-    )
+    header += ["folds that agree"] if folds else []
+    return Section("The order", intro, tuple(header), tuple(rows), frozenset({1}), _notes_on_groups(content))
 
 
-def _budgets(content: Content) -> ReportTable:
+def _notes_on_groups(content: Content) -> tuple[str, ...]:
+    paid = "{} ({} {}) is paid once, by the first of {}."
+    shared = content.shared.items()
+    found = [paid.format(name, amount(cost), content.unit, listed(groups)) for name, (cost, groups) in shared]
+    if content.shared:
+        found.append("With shared costs, the cost of a group depends on its place in the order.")
+    found += [f"{name} requires {listed(groups)}." for name, groups in content.required.items()]
+    if content.data.pairs:
+        found.append("A group with × in its name is a pair of columns. It costs nothing once both columns are bought.")
+    if content.left_out:
+        found.append(f"Not in the order, which ended before them: {', '.join(content.left_out)}.")
+    return tuple(found)
+
+
+def _budgets(content: Content) -> Section:
     """Return, for every cost, the groups computed, the expected value, and cost and effect of the next group.
 
     Groups that cost nothing, such as pairs of columns, come with the group before them.
@@ -98,11 +107,13 @@ def _budgets(content: Content) -> ReportTable:
     names = (f"{label}, training", "next group", "its cost", f"its effect, {content.rows_judged}")
     intro = f"What to expect from each budget in {content.unit}, and what the next group costs and changes."
     left = frozenset({1, len(header) + 1})
-    return ReportTable("What each budget buys", intro, (*header, *names), tuple(rows), left)
+    return Section("What each budget buys", intro, (*header, *names), tuple(rows), left)
 
 
-def _plans(content: Content, found: KnownBudgets) -> ReportTable:
+def _plans(content: Content) -> Section | None:
     """Return the sets that differ from what the order buys for the same money, and what to expect of both."""
+    if (found := content.plans) is None:
+        return None
     style, rows = content.measure.style, []
     for each in found.sets:
         prefix = content.prefix(content.stage_at(each.cost))
@@ -111,9 +122,21 @@ def _plans(content: Content, found: KnownBudgets) -> ReportTable:
             effect = None if known[0] is None or order[0] is None else known[0] - order[0]
             values = (with_error(*known, style), with_error(*order, style), change(effect, style))
             rows.append((amount(each.cost), _in_terms_of(each.groups, prefix), *values))
-    label = f"{content.measure.label}, held-out"
-    header = ("budget from", "groups to buy", label, "in order", "difference")
-    return ReportTable("If the budget is fixed beforehand", about_plans(content), header, tuple(rows), frozenset({1}))
+    header = ("budget from", "groups to buy", f"{content.measure.label}, held-out", "in order", "difference")
+    intro = (
+        "The order suits every budget, because it can stop anywhere. If the budget is fixed before the first group is"
+        " computed, another set of groups can be better. These sets explain more of the training data than the groups"
+        f" that the order buys for the same {content.unit}. All values are held-out. Each row holds up to the next, or"
+        " up to a budget from which the order explains more."
+    )
+    approximate = "" if content.task.loss == "squared error" else " Their models are approximations, not refits."
+    note = (
+        f"Sets for a fixed budget come from a short search at {count(len(found.budgets), 'budget')}, once for the model"
+        " of each fold, evaluated on its held-out rows. A budget between two of these buys the set of the lower one,"
+        f" or what the order buys.{approximate} Nothing is proven about these sets: model.plan(budget), or budgetline"
+        " plan, searches longer."
+    )
+    return Section("If the budget is fixed beforehand", intro, header, tuple(rows), frozenset({1}), (note,))
 
 
 def _in_terms_of(groups: tuple[str, ...], prefix: tuple[str, ...]) -> str:
@@ -126,71 +149,139 @@ def _in_terms_of(groups: tuple[str, ...], prefix: tuple[str, ...]) -> str:
     return f"the first {len(prefix)} of the order, {', '.join(filter(None, changes))}"
 
 
-def _thresholds(content: Content, found: Probabilities) -> ReportTable:
+def _thresholds(content: Content) -> Section | None:
     """Return what some thresholds do after the best stage."""
-    stage = found.at(best_stage(content)).stage
-    rows = []
-    for k, threshold in enumerate(found.thresholds):
-        if threshold in SHOWN_THRESHOLDS:
-            rows.append((f"{100 * threshold:g} %", *map(share, astuple(found.called(stage, k)))))
+    if (found := content.probabilities) is None:
+        return None
+    stage, (other, positive) = found.at(best_stage(content)).stage, content.task.classes
+    places = {at: k for k, at in enumerate(found.thresholds) if at in SHOWN_THRESHOLDS}
+    rows = ((f"{100 * at:g} %", *map(share, found.called(stage, k))) for at, k in places.items())
     values = ("sensitivity", "specificity", "positive predictive value", "negative predictive value")
-    header = (f"threshold, with {count(stage, 'group')}", f"rows called {content.task.classes[1]}", *values)
-    return ReportTable("Choose a threshold", about_thresholds(content), header, tuple(rows), frozenset({0}))
+    header = (f"threshold, with {count(stage, 'group')}", f"rows called {positive}", *values)
+    intro = (
+        f"The model predicts the probability of class {positive}. Rows at or above the threshold are called {positive},"
+        f" the others {other}. Sensitivity is the share of rows of class {positive} that are called {positive};"
+        f" specificity is the share of rows of class {other} that are called {other}. The positive predictive value is"
+        f" the share of rows called {positive} that are {positive}; the negative predictive value is the share of rows"
+        f" called {other} that are {other}. All rows are held-out: the models did not learn from them."
+    )
+    return Section("Choose a threshold", intro, header, tuple(rows), frozenset({0}))
 
 
-def _effects(content: Content) -> ReportTable:
+def _effects(content: Content) -> Section | None:
     """Return, for every effect, its lowest and its highest value, and where they are."""
+    if not content.effects:
+        return None
     rows, two = [], len(content.task.classes) == 2
     for effect in content.effects:
         ends = (effect.values.index(end(effect.values)) for end in (min, max))
         cells = (cell for k in ends for cell in (number(effect.values[k], "general"), _place(effect, k)))
-        rows.append((effect.name if two else caption_of(effect, bool(content.task.classes)), effect.group, *cells))
+        rows.append((effect.name if two else effect.caption, effect.group, *cells))
     lowest, highest = (f", towards {name}" for name in content.task.classes) if two else ("", "")
     header = ("column", "group", f"lowest effect{lowest}", "at", f"highest effect{highest}", "at")
-    return ReportTable("What each column does", about_effects(content), header, tuple(rows), frozenset({0, 1, 3, 5}))
+    left = frozenset({0, 1, 3, 5})
+    return Section("What each column does", _about_effects(content), header, tuple(rows), left)
 
 
-def _place(effect: EffectRecord, k: int) -> str:
+def _about_effects(content: Content) -> str:
+    score = "the prediction"
+    if len(content.task.classes) == 2:
+        score = f"the score (above 0: class {content.task.classes[1]})"
+    elif content.task.classes:
+        score = "the scores of the classes (the largest wins)"
+    elif content.task.loss != "squared error":
+        score = "the score that the prediction is computed from"
+    found = (
+        f"What each column adds to {score} when all groups are bought. Numbers have a curve, with marks where the data"
+        " are. Categories have bars, and pairs of columns have shades. Every effect has mean 0 over the training data."
+    )
+    if len(content.effects) < content.effects_in_all:
+        found += f" These are the {len(content.effects)} effects with the largest range, of {content.effects_in_all:,}."
+    return found
+
+
+def _place(effect: ScoreEffect, k: int) -> str:
     """Return the point of the k-th value of an effect as text."""
     places = divmod(k, len(effect.axes[1])) if len(effect.axes) == 2 else (k,)
     return ", ".join(axis.short_labels[place] for axis, place in zip(effect.axes, places, strict=True))
 
 
-def _comparison(content: Content, found: ComparedMethods) -> ReportTable:
-    style = content.measure.style
+def _comparison(content: Content) -> Section | None:
+    if (found := content.comparison) is None:
+        return None
+    style, label = content.measure.style, content.measure.label
     budgets = zip(found.shares, found.budgets, strict=True)
     header = ("method", "timeliness", *(f"at {100 * s:g} % ({amount(b)})" for s, b in budgets), "order")
     rows = []
     for method in found.methods:
         values = (with_error(v, e, style) for v, e in zip(method.values, method.errors, strict=True))
-        timeliness = with_error(method.timeliness, method.timeliness_error, style)
-        rows.append((method.name, timeliness, *values, method.note))
+        rows.append((method.name, with_error(method.timeliness, method.timeliness_error, style), *values, method.note))
     intro = (
-        f"Held-out {content.measure.label} of this model, compared with other ways to order the same groups: the mean"
-        " over all budgets (timeliness), and the values at shares of the total cost."
+        f"Held-out {label} of this model, compared with other ways to order the same groups: the mean over all budgets"
+        " (timeliness), and the values at shares of the total cost."
     )
-    return ReportTable("Is the order worth it?", intro, header, tuple(rows), frozenset({0, len(header) - 1}))
+    note = (
+        f"Timeliness is the mean {label} over all budgets from 0 to the total cost. All methods use the same folds."
+        " Values are means ± one standard error."
+    )
+    left = frozenset({0, len(header) - 1})
+    return Section("Is the order worth it?", intro, header, tuple(rows), left, (note,))
 
 
-def _optimality(content: Content, found: CertifiedOrder) -> ReportTable:
+def _optimality(content: Content) -> Section | None:
+    if (found := content.certificate) is None:
+        return None
     labels = (f"{100 * each.share:g} % ({amount(each.budget)})" for each in found.budgets)
     rows = zip((*labels, "mean over budgets (timeliness)"), (*found.budgets, found.timeliness), strict=True)
     total = f"budget, of {amount(content.total_cost)} {content.unit}"
     header = (total, "explained, training, less penalty", "bound on any set", "certified share of the optimum")
     cells = tuple((where, share(row.achieved), share(row.bound), at_least(row.ratio)) for where, row in rows)
-    return ReportTable("How close to optimal?", optimality(found), header, cells, frozenset({0}))
+    notes = [
+        "The bounds in “How close to optimal?” are proven for the training data, less the ridge penalty: no set of"
+        " groups within the budget explains more. Each budget has its own best set, so no single order has to reach"
+        " all bounds. The bounds are not about new rows."
+    ]
+    if content.left_out:
+        notes.append("The bounds also cover sets with groups that are not in the sequence.")
+    if found.curve:
+        notes.append("The training curve omits the penalty, so it can exceed the bound, which includes it.")
+    notes += found.notes
+    return Section("How close to optimal?", _about_optimum(found), header, cells, frozenset({0}), tuple(notes))
 
 
-def _details(content: Content) -> ReportTable:
+def _about_optimum(found: CertifiedOrder) -> str:
+    there = next((each for each in found.budgets if each.share >= FROM_SHARE and each.achieved > 0), None)
+    if there is None:
+        return "The order explains nothing measurable."
+    certified, timely = at_least(there.ratio), at_least(found.timeliness.ratio)
+    reached = "is optimal" if certified == at_least(1.0) else f"reaches at least {certified} of the optimum"
+    first = f"At {100 * there.share:g} % of the cost, the order {reached} on the training data."
+    return f"{first} Averaged over all budgets, it reaches at least {timely} of what the best order could."
+
+
+def _details(content: Content) -> Section:
     task, data = content.task, content.data
     target = "frequency of class" if task.classes else "target"
     rows = (
         ("task", f"{task.kind}, {len(task.classes)} classes" if task.classes else task.kind),
         ("loss", task.loss),
         ("rows", "unknown" if data.rows is None else f"{data.rows:,}" + (" (weighted)" if data.weighted else "")),
-        *((f"{target} {entry.name}", number(entry.value, "general")) for entry in data.target),
+        *((f"{target} {name}", number(value, "general")) for name, value in data.target.items()),
         ("estimator", task.estimator),
-        *((setting.name, setting.value) for setting in content.settings if setting.name != "loss"),
+        *(setting for setting in content.settings.items() if setting[0] != "loss"),
         ("budgetline", f"{content.version}, {content.date}"),
     )
-    return ReportTable("Data and settings", "", ("item", "value"), rows, frozenset({0, 1}))
+    return Section("Data and settings", "", ("item", "value"), rows, frozenset({0, 1}))
+
+
+SECTIONS: dict[str, Callable[[Content], Section | None]] = {
+    "order": _order,
+    "buys": _budgets,
+    "plans": _plans,
+    "thresholds": _thresholds,
+    "effects": _effects,
+    "comparison": _comparison,
+    "optimality": _optimality,
+    "details": _details,
+}
+"""The sections in their order. A function returns None if the report has nothing to say there."""

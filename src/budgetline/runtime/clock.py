@@ -47,20 +47,3 @@ class Clock:
             if (message := mailbox.get_nowait()) is not None:
                 return message
         return None
-
-
-class Estimate:
-    """A running 95 % quantile of the times that something takes.
-
-    It rises by a fifth when a time is above it, else falls by a hundredth: in balance if one in twenty is above.
-    """
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        self.seconds = seconds
-
-    def update(self, seconds: float) -> None:
-        """Add one more time."""
-        if 0 < self.seconds < math.inf:
-            self.seconds *= 1.2 if seconds > self.seconds else 0.99
-        else:
-            self.seconds = seconds

@@ -10,8 +10,9 @@ from sklearn.utils import check_random_state
 
 from budgetline.arrays import Float
 from budgetline.inputs import check_integer, check_number
+from budgetline.model.anytime import Staged
 from budgetline.model.changes import ScoreChange
-from budgetline.model.staged import SCORE, Staged
+from budgetline.model.staged import SCORE
 from budgetline.runtime.steps import check_model
 
 Seed = int | np.random.RandomState | None
@@ -28,8 +29,8 @@ class EarlyExit:
     ----------
     changes : tuple of ScoreChange
         a, B and Δ of every stage.
-    below : float
-        The threshold.
+    threshold : float
+        A run stops when the probability of another decision is below it.
 
     Examples
     --------
@@ -38,17 +39,17 @@ class EarlyExit:
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
     >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
-    >>> early_exit = EarlyExit.learn(model, heart.data, below=0.05)
+    >>> early_exit = EarlyExit.fit(model, heart.data, threshold=0.05)
     >>> early_exit.chance(4, [[0.1], [4.0]]).round(2).tolist()  # after four groups, at these log odds
     [0.39, 0.0]
     """
 
     changes: tuple[ScoreChange, ...]
-    below: float
+    threshold: float
 
     @classmethod
-    def learn(
-        cls, model: object, X: object, *, below: float = 0.01, n_samples: int = 2000, random_state: Seed = 0
+    def fit(
+        cls, model: object, X: object, *, threshold: float = 0.01, n_samples: int = 2000, random_state: Seed = 0
     ) -> EarlyExit:
         """Learn what the remaining groups add to the scores.
 
@@ -57,7 +58,7 @@ class EarlyExit:
         model : fitted classifier of this library, or its AnytimeModel
         X : table of shape (n, D)
             Inputs with all columns; the training data are fine.
-        below : float in (0, 1)
+        threshold : float in (0, 1)
             Stop when the probability of another decision is below this. Thresholds up to 1/(1 + n) have no effect.
         n_samples : int
             At most this many rows of X are used, drawn at random.
@@ -66,13 +67,13 @@ class EarlyExit:
         found = check_model(model)
         if found.classes is None:
             raise TypeError(f"early exit is for classifiers, got {found.estimator}")
-        check_number("below", below, gt=0, lt=1)
+        check_number("threshold", threshold, gt=0, lt=1)
         check_integer("n_samples", n_samples, ge=1)
         scores = np.stack([respond(SCORE) for respond in found.stage_answers(found.table(X))][1:])
         if scores.shape[1] > n_samples:
             rng = check_random_state(random_state)
             scores = scores[:, rng.choice(scores.shape[1], int(n_samples), replace=False)]
-        return cls(tuple(ScoreChange.learn(own, scores[-1]) for own in scores), float(below))
+        return cls(tuple(ScoreChange.learn(own, scores[-1]) for own in scores), float(threshold))
 
     def chance(self, stage: int, scores: ArrayLike) -> Float:
         """Return the probability that the decision changes after a stage, shape (n,), at scores (n, P)."""
@@ -81,7 +82,7 @@ class EarlyExit:
 
     def decided(self, stage: int, scores: Float) -> bool:
         """Return whether the remaining groups would hardly change any decision at scores (n, P)."""
-        return bool((self.chance(stage, scores) < self.below).all())
+        return bool((self.chance(stage, scores) < self.threshold).all())
 
     def check(self, model: Staged) -> None:
         """Raise an error if this was learned from a model of another shape."""

@@ -7,8 +7,7 @@ own group.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import isawaitable, iscoroutinefunction
 from multiprocessing.reduction import ForkingPickler
@@ -18,10 +17,10 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 
 from budgetline.arrays import Array
-from budgetline.inputs import check_integer, check_number
+from budgetline.inputs import check_number
 from budgetline.messages import shown, some
-from budgetline.runtime.answer import Fault
-from budgetline.runtime.values import Reader
+from budgetline.runtime.prediction import Fault
+from budgetline.runtime.values import Reader, Unusable
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -38,16 +37,14 @@ class Extractor:
     ----------
     function : callable
         ``function(raw)`` returns the values of the group's columns, in the order of the group: a sequence of numbers,
-        one number if there is one column, or a mapping column name -> number. With ``batch=True`` it takes the list
+        one number if there is one column, or a mapping column name -> number. With ``batch=True`` it gets the list
         of raw inputs, which it must not change, and returns a table with one row each (an array, a data frame or a
         mapping of columns). Masked values count as NaN.
     mode : {"cooperative", "thread", "process", "async"}, optional
         Where it runs, and what happens when it is late. Default: ``"async"`` for an async function, otherwise the mode
         of the runner.
     batch : bool
-        Whether the function takes many inputs at once.
-    retries : int
-        How often it is called again after it raised, or returned something unusable.
+        Whether the function accepts many inputs at once.
     timeout : float, optional
         Seconds after which a call is given up, even before the deadline. Not in cooperative mode, which cannot stop a
         function.
@@ -62,7 +59,6 @@ class Extractor:
     function: Function
     mode: Mode | None = None
     batch: bool = False
-    retries: int = 0
     timeout: float | None = None
 
     def __post_init__(self) -> None:
@@ -72,7 +68,6 @@ class Extractor:
             check_mode(self.mode)
             if self.mode != "async" and _is_async(self.function):
                 raise ValueError(f"an async function runs in mode 'async', not {shown(self.mode)}")
-        check_integer("retries", self.retries, ge=0)
         if self.timeout is not None:
             check_number("timeout", self.timeout, "number of seconds", gt=0)
 
@@ -88,7 +83,7 @@ def check_mode(mode: object) -> None:
 
 
 def _is_async(function: object) -> bool:
-    """Return whether calling the function gives a coroutine; for a callable object its class decides."""
+    """Return whether calling the function returns a coroutine; for a callable object its class decides."""
     return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
 
 
@@ -114,11 +109,15 @@ def as_extractor(name: str, given: Extractor | Function | None, mode: Mode) -> E
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class GroupValues:
     """Values of one group for n inputs, shape (n, width), and the faults of some inputs, whose rows are zero."""
 
     values: Array
     faults: dict[int, Fault]
+
+
+Outcome = GroupValues | Fault
+"""What comes of a call."""
 
 
 def never() -> bool:
@@ -126,36 +125,28 @@ def never() -> bool:
     return False
 
 
-def run(extractor: Extractor, reader: Reader, raws: list[object], stop: Callable[[], bool] = never) -> Result | Fault:
-    """Call an extractor on inputs; ``stop()`` is checked between inputs and before a retry."""
+def run(extractor: Extractor, reader: Reader, raws: list[object], stop: Callable[[], bool] = never) -> Outcome:
+    """Call an extractor on inputs; ``stop()`` is checked between them."""
 
-    def tried(argument: object, n: int | None) -> Result | Fault:
-        for _ in range(1 + extractor.retries):
-            found = checked(reader, attempt(extractor.function, argument), n)
-            if (isinstance(found, Result) and not found.faults) or stop():
-                break
-        return found
+    def called(argument: object, n: int | None) -> Outcome:
+        return checked(reader, attempt(extractor.function, argument), n)
 
     if extractor.batch:
-        return _copied(tried(raws, len(raws)))
-    return _stacked([LATE if k and stop() else tried(raw, None) for k, raw in enumerate(raws)], reader.width)
+        return _copied(called(raws, len(raws)))
+    return _stacked([LATE if k and stop() else called(raw, None) for k, raw in enumerate(raws)], reader.width)
 
 
-async def run_async(extractor: Extractor, reader: Reader, raws: list[object]) -> Result | Fault:
+async def run_async(extractor: Extractor, reader: Reader, raws: list[object]) -> Outcome:
     """Call an async extractor on all inputs at once; the event loop cancels late calls."""
 
-    async def tried(argument: object, n: int | None) -> Result | Fault:
-        for _ in range(1 + extractor.retries):
-            found = checked(reader, await _attempt_async(extractor.function, argument), n)
-            if isinstance(found, Result) and not found.faults:
-                break
-        return found
+    async def called(argument: object, n: int | None) -> Outcome:
+        return checked(reader, await _attempt_async(extractor.function, argument), n)
 
     if extractor.batch:
-        return _copied(await tried(raws, len(raws)))
-    if len(raws) == 1:
-        return _stacked([await tried(raws[0], None)], reader.width)
-    return _stacked(await asyncio.gather(*(tried(raw, None) for raw in raws)), reader.width)
+        return _copied(await called(raws, len(raws)))
+    if len(raws) == 1:  # without another task
+        return _stacked([await called(raws[0], None)], reader.width)
+    return _stacked(await asyncio.gather(*(called(raw, None) for raw in raws)), reader.width)
 
 
 def attempt(function: Callable[[A], T], argument: A) -> T | Fault:
@@ -196,45 +187,38 @@ def raised(error: BaseException) -> Fault:
     return Fault("raised", f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
-@contextmanager
-def naming(what: str) -> Iterator[None]:
-    """Raise exceptions from inside again as a ValueError that says what raised them."""
-    try:
-        yield
-    except Exception as error:
-        raise ValueError(f"{what}: {raised(error).message}") from error
-
-
-def checked(reader: Reader, value: object, n: int | None) -> Result | Fault:
+def checked(reader: Reader, value: object, n: int | None) -> Outcome:
     """Return the values of n inputs (None: of a single one), with a fault for every row that cannot be used."""
+    if isinstance(value, Fault):
+        return value
     try:
-        values = value if isinstance(value, Fault) else reader.read(value, n)
+        values = reader.read(value, n)
+    except Unusable as error:
+        return error.fault
     except BaseException as error:  # conversions are users' code, too: __array__, __getitem__
         return _fault_of(error)
-    if isinstance(values, Fault):
-        return values
     faults = reader.faults(values)
     if not faults:
-        return Result(values, {})
+        return GroupValues(values, {})
     if n is None:
         return faults[0]
     values = values.copy()
     values[list(faults)] = 0.0
-    return Result(values, faults)
+    return GroupValues(values, faults)
 
 
-def _copied(found: Result | Fault) -> Result | Fault:
+def _copied(found: Outcome) -> Outcome:
     """Copy the values: a function may reuse its array before they are read."""
-    return found if isinstance(found, Fault) else Result(found.values.copy(), found.faults)
+    return found if isinstance(found, Fault) else GroupValues(found.values.copy(), found.faults)
 
 
-def _stacked(rows: Sequence[Result | Fault], width: int) -> Result | Fault:
+def _stacked(rows: Sequence[Outcome], width: int) -> Outcome:
     """Combine the outcomes of single inputs."""
     if len(rows) == 1:
         return _copied(rows[0])
-    kept = any(isinstance(row, Result) and row.values.dtype == object for row in rows)
+    kept = any(isinstance(row, GroupValues) and row.values.dtype == object for row in rows)
     values = np.zeros((len(rows), width), dtype=object if kept else np.float64)
     for i, row in enumerate(rows):
-        if isinstance(row, Result):
+        if isinstance(row, GroupValues):
             values[i] = row.values
-    return Result(values, {i: row for i, row in enumerate(rows) if isinstance(row, Fault)})
+    return GroupValues(values, {i: row for i, row in enumerate(rows) if isinstance(row, Fault)})

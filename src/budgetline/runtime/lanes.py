@@ -1,21 +1,21 @@
-"""Lanes: where extractors run while the caller waits, in threads or on an event loop.
+"""Lanes: where extractors run while the caller waits: threads, an event loop, or processes (``processes.py``).
 
-``start(call)`` never blocks, and the call is sent back once, from any thread. ``abandon(call)`` says that the outcome
-will not be used, and frees the thread or task if possible. ``close(grace)`` ends everything that can be ended, and
-waits ``grace`` seconds for the rest.
+``start(call)`` never blocks, and the call is sent back once, from any thread. ``abandon(call)`` says that its outcome
+will not be used. ``close(grace)`` ends everything that can be ended, and waits ``grace`` seconds for the rest.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Lock, Thread
 
-from budgetline.runtime.answer import Fault
 from budgetline.runtime.clock import Clock
-from budgetline.runtime.extractors import Extractor, Result, never, raised, run, run_async
+from budgetline.runtime.extractors import Extractor, Outcome, never, raised, run, run_async
+from budgetline.runtime.prediction import Fault
 from budgetline.runtime.values import Reader
 
 CLOSED = Fault("refused", "the runner is closed")
@@ -33,15 +33,16 @@ class Call:
     started: float
     send: Callable[[Call], None]
     abandoned: bool = False
-    outcome: Result | Fault = UNFINISHED
+    outcome: Outcome = UNFINISHED
     finished: float = 0.0
+    future: Future[Outcome] | None = None
 
-    def end(self, outcome: Result | Fault, now: float) -> None:
+    def end(self, outcome: Outcome, now: float) -> None:
         """Record the outcome, and send the call back."""
         self.outcome, self.finished = outcome, now
         self.send(self)
 
-    def run(self, stop: Callable[[], bool] = never) -> Result | Fault:
+    def run(self, stop: Callable[[], bool] = never) -> Outcome:
         """Call the function in this thread."""
         return run(self.extractor, self.reader, self.raws, stop)
 
@@ -86,7 +87,7 @@ class QueueLane:
         """Make sure of a thread for one more call, or return why the call is refused."""
         raise NotImplementedError
 
-    def _work(self, outcome_of: Callable[[Call], Result | Fault], be_ready: Callable[[], object] = never) -> None:
+    def _work(self, outcome_of: Callable[[Call], Outcome], be_ready: Callable[[], object] = never) -> None:
         """Run calls in this thread; ``be_ready`` is called before each."""
         while True:
             be_ready()
@@ -141,28 +142,36 @@ class AsyncLane:
         self._clock, self._loop = clock, loop
         self._own: Thread | None = None
         self._lock = Lock()
-        # keeps the tasks alive: the loop has only weak references
-        self._handles: dict[Call, asyncio.Task[Result | Fault]] = {}
         self._grace = 0.0
         self._closed = False
 
     def start(self, call: Call) -> None:
         """Begin the call on the loop."""
-        loop = self.open()
-        if loop is None or not call_in(loop, self._begin, loop, call):
+        coroutine = run_async(call.extractor, call.reader, call.raws)
+        try:
+            call.future = asyncio.run_coroutine_threadsafe(coroutine, self.open())
+        except RuntimeError:  # the loop is closed
+            coroutine.close()
             call.end(CLOSED, self._clock.now())
+            return
+
+        def done(future: Future[Outcome]) -> None:
+            error = asyncio.CancelledError() if future.cancelled() else future.exception()
+            call.end(future.result() if error is None else raised(error), self._clock.now())
+
+        call.future.add_done_callback(done)
 
     def abandon(self, call: Call) -> None:
         """Cancel the call."""
         call.abandoned = True
-        if self._loop is not None:
-            call_in(self._loop, self._cancel, call)
+        if call.future is not None:
+            call.future.cancel()
 
-    def open(self) -> asyncio.AbstractEventLoop | None:
-        """Return the loop, started if need be; None if the lane is closed."""
+    def open(self) -> asyncio.AbstractEventLoop:
+        """Return the loop, started if need be."""
         with self._lock:
             if self._closed:
-                return None
+                raise RuntimeError("the lane is closed")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._own = Thread(target=self._serve, args=(self._loop,), name="budgetline-loop", daemon=True)
@@ -172,53 +181,20 @@ class AsyncLane:
     def close(self, grace: float) -> None:
         """End the lane's own loop, and cancel what runs on it."""
         with self._lock:
-            again, self._closed = self._closed, True
+            again, self._closed, self._grace = self._closed, True, grace
         if self._own is not None and self._loop is not None:
             if not again:
-                self._grace = grace
-                call_in(self._loop, self._loop.stop)
+                self._loop.call_soon_threadsafe(self._loop.stop)
             self._own.join(2 * grace)  # a function that blocks the loop ends with the program
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            loop.run_forever()
-            handles = list(self._handles.values())
-            for handle in handles:
-                handle.cancel()
-            if handles:
-                loop.run_until_complete(asyncio.wait(handles, timeout=self._grace))
-        finally:
-            loop.close()
-
-    def _begin(self, loop: asyncio.AbstractEventLoop, call: Call) -> None:
-        if call.abandoned:
-            return
-        if self._closed:
-            call.end(CLOSED, self._clock.now())
-            return
-
-        def done(handle: asyncio.Task[Result | Fault]) -> None:
-            del self._handles[call]
-            error = asyncio.CancelledError() if handle.cancelled() else handle.exception()
-            call.end(handle.result() if error is None else raised(error), self._clock.now())
-
-        self._handles[call] = loop.create_task(run_async(call.extractor, call.reader, call.raws))
-        self._handles[call].add_done_callback(done)
-
-    def _cancel(self, call: Call) -> None:
-        if call in self._handles:
-            self._handles[call].cancel()
+        loop.run_forever()
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=self._grace))
+        loop.close()
 
 
 AnyLane = QueueLane | AsyncLane
-
-
-def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> bool:
-    """Call a function on an event loop, from any thread; return False if the loop is closed."""
-    try:
-        loop.call_soon_threadsafe(function, *arguments)
-    except RuntimeError:
-        if loop.is_closed():
-            return False
-        raise
-    return True

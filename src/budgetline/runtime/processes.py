@@ -1,8 +1,7 @@
 """The process lane: extractors in worker processes, which are killed when they are late.
 
-pebble 5.2.3 was tried instead (2026-11-18, 2 cores). A call takes 1.5 times as long, and processes that a killed worker
-has started live on. Behind a late worker in C code, the next answer takes 3 s (here 0.06 to 0.3 s). Behind one that
-hangs in Python it takes 0.02 to 0.05 s (here 0.05 to 0.3 s). If the system kills an idle worker, the pool is broken.
+pebble is no replacement (``docs/developers/notebook.md``): what a killed worker has started lives on, a late worker in
+C code blocks the next prediction for 3 s, and a pool is broken when the system kills an idle worker.
 """
 
 from __future__ import annotations
@@ -22,13 +21,14 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from threading import Event, Lock, Thread
 from types import FunctionType, ModuleType
+from typing import Any
 from weakref import WeakSet
 
 from budgetline.messages import cut
-from budgetline.runtime.answer import Fault
 from budgetline.runtime.clock import Clock
-from budgetline.runtime.extractors import Extractor, Result, attempt, run
+from budgetline.runtime.extractors import Extractor, Outcome, attempt, run
 from budgetline.runtime.lanes import UNFINISHED, Call, QueueLane
+from budgetline.runtime.prediction import Fault
 from budgetline.runtime.values import Reader
 
 Functions = Mapping[int, tuple[Extractor, Reader]]
@@ -39,8 +39,6 @@ PATIENCE = 0.25
 """A late function gets as long as a process takes to start, at most this long: the first start is slow."""
 LOOK_SECONDS = 0.02
 """How often a running call is checked: it may have been abandoned."""
-AT_ONCE = 1 << 13
-"""Every pipe holds this many bytes that nobody reads; sending more waits for the process to read."""
 END_SECONDS = 1.0
 """A process that still runs this long after its pipe was closed is killed."""
 
@@ -48,10 +46,9 @@ END_SECONDS = 1.0
 class ProcessLane(QueueLane):
     """A few processes, each watched by a thread; calls wait for a free one.
 
-    A late function is killed with its process, and the watching thread starts another process. First the function gets
-    as long as that start takes: if it returns by then, no process is lost. Killing at once would make a busy machine,
-    on which functions are a little late, busier. A process has a process group of its own, which is killed with it:
-    nothing that a function started outlives it.
+    A late function is killed with its process, and its thread starts another process. First the function gets as long
+    as such a start takes: killing at once would make a busy machine, on which functions are a little late, busier. A
+    process has a process group of its own, which is killed with it: nothing that a function started outlives it.
     """
 
     def __init__(self, clock: Clock, functions: Functions, size: int) -> None:
@@ -81,22 +78,20 @@ class ProcessLane(QueueLane):
             slot.end(for_good=True)
         super().close(grace)
 
-    def _prepare(self) -> Fault | None:
-        if not self._threads:
-            for slot in self._slots:
-                thread = Thread(target=self._watch, args=(slot,), name="budgetline-process", daemon=True)
-                thread.start()
-                self._threads.append(thread)
-        return None
+    def forget(self) -> None:
+        """Leave the processes to the parent: this process is a fork of it, and must not end them when it exits."""
+        for slot in self._slots:
+            getattr(multiprocessing.process, "_children", set()).discard(slot.process)
+            slot.lock, slot.pipe, slot.process = Lock(), None, None
+
+    def _prepare(self) -> None:
+        for slot in () if self._threads else self._slots:
+            self._threads.append(Thread(target=self._watch, args=(slot,), name="budgetline-process", daemon=True))
+            self._threads[-1].start()
 
     def _watch(self, slot: _Slot) -> None:
         self._work(slot.outcome, slot.be_ready)
         slot.drop()
-
-    def forget(self) -> None:
-        """Leave the processes to the parent: this process is a fork of it."""
-        for slot in self._slots:
-            slot.forget()
 
 
 _LANES: WeakSet[ProcessLane] = WeakSet()
@@ -124,72 +119,57 @@ class _Slot:
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
-        self._lock = Lock()
         self._patience = PATIENCE
-        self._pipe: Connection | None = None
         self._ended = False
         self._trouble = ""
+        self.lock = Lock()
+        self.pipe: Connection | None = None
         self.process: BaseProcess | None = None
         self.ready = Event()
 
     def end(self, for_good: bool = False) -> None:
         """Kill the process and what it started; ``for_good``: start no other."""
-        with self._lock:
+        with self.lock:
             self._ended = self._ended or for_good
             if self.process is not None:
                 _kill(self.process)
 
-    def forget(self) -> None:
-        """Drop the process without ending it; multiprocessing would end it when a fork exits."""
-        if self._pipe is not None:
-            self._pipe.close()
-        getattr(multiprocessing.process, "_children", set()).discard(self.process)
-        self._lock, self._pipe, self.process = Lock(), None, None
-
-    def outcome(self, call: Call) -> Result | Fault:
+    def outcome(self, call: Call) -> Outcome:
         """Run a call in the process."""
         if call.abandoned:
             return UNFINISHED
         if not self.be_ready():
             return Fault("died", f"its process could not be started{self._trouble}")
-        assert self._pipe is not None
+        assert self.pipe is not None
         assert self.process is not None
         content = attempt(ForkingPickler.dumps, (call.position, call.raws))
         if isinstance(content, Fault):
             return Fault("type", f"the input cannot be sent to a process: {content.message}")
-        kill_at, sending = inf, None
+        kill_at = inf
         try:
-            if len(content) <= AT_ONCE:
-                self._pipe.send_bytes(content)
-            else:  # in a thread: a stopped process reads nothing, and must be killed meanwhile
-                sent = self._pipe.send_bytes, content
-                sending = Thread(target=attempt, args=sent, name="budgetline-sending", daemon=True)
-                sending.start()
-            while not wait([self._pipe, self.process.sentinel], LOOK_SECONDS):
+            self.pipe.send_bytes(content)
+            while not wait([self.pipe, self.process.sentinel], LOOK_SECONDS):
                 if call.abandoned:
                     kill_at = min(kill_at, time.monotonic() + self._patience)
                 if time.monotonic() >= kill_at:
                     self.end()
-            outcome: Result | Fault = _filled(self._pipe).recv()
+            outcome: Outcome = self._received()
+            return outcome
         except (EOFError, OSError):
-            if sending is not None:
-                self.end()  # all that hold the pipe, so that sending ends, too
-                sending.join()
-            outcome = Fault("died", f"its process ended with exit code {self.drop()}")
-        return outcome
+            return Fault("died", f"its process ended with exit code {self.drop()}")
 
     def drop(self) -> int | None:
         """Close the pipe, so that the process ends, kill what is left, and return the exit code."""
-        if self._pipe is not None:
-            self._pipe.close()
-            self._pipe = None
+        if self.pipe is not None:
+            self.pipe.close()
+            self.pipe = None
         if self.process is None:
             return None
         self.process.join(END_SECONDS)
         self.end()
         self.process.join()
         code = self.process.exitcode
-        with self._lock:
+        with self.lock:
             self.process = None  # another process may get its id
         return code
 
@@ -201,31 +181,36 @@ class _Slot:
             self.drop()
         begun = time.monotonic()
         context = _context(self._functions)
-        ours, theirs = context.Pipe()
+        self.pipe, theirs = context.Pipe()
         process = context.Process(target=_child, args=(theirs, dict(self._functions)), daemon=True)
-        came_up = False
+        came_up, self._trouble = False, ""
         try:
             if self._ended:
                 return False
             process.start()
-            with self._lock:
+            with self.lock:
                 self.process = process
                 if self._ended:
                     _kill(process)
             theirs.close()
-            wait([ours, process.sentinel], START_SECONDS)
-            came_up = _filled(ours).recv() == "ready"
+            wait([self.pipe, process.sentinel], START_SECONDS)
+            came_up = self._received() == "ready"
             self._patience = min(time.monotonic() - begun, PATIENCE)
         except (EOFError, OSError):
-            self._trouble = ""
+            pass  # it died, or is late
         except (AssertionError, RuntimeError) as error:  # from multiprocessing, in a daemon or without a main guard
             self._trouble = f": {cut(str(error))}"
         finally:
-            self._pipe = ours
             if not came_up:
                 self.drop()
             self.ready.set()
         return came_up
+
+    def _received(self) -> Any:
+        """Return what is in the pipe; if nothing is, the process is dead or late, though its fork may hold the pipe."""
+        if self.pipe is None or not self.pipe.poll():
+            raise EOFError
+        return self.pipe.recv()
 
 
 def _kill(process: BaseProcess) -> None:
@@ -236,27 +221,17 @@ def _kill(process: BaseProcess) -> None:
     process.kill()
 
 
-def _filled(pipe: Connection) -> Connection:
-    """Return the pipe if something is in it; else the process is dead or late, though its fork may hold the pipe."""
-    if not pipe.poll():
-        raise EOFError
-    return pipe
-
-
 def _context(functions: Functions) -> ForkServerContext | SpawnContext:
     """Return how to start processes: forked from a server that has imported this module; spawned on Windows."""
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
-    # a fork has what the server has imported, so that a killed process is replaced in milliseconds
+    # a fork has what the server has imported, so a killed process is replaced in milliseconds; Python 3.11 does not
+    # preload the main module: preload at least its imports
     found = {"__main__", __name__}
-    for function in (extractor.function for extractor, _ in functions.values()):
-        found.add(function.__module__ if isinstance(function, FunctionType) else type(function).__module__)
-    # Python 3.11 does not preload the main module, and every process runs it again: preload at least its imports
-    for value in list(vars(sys.modules["__main__"]).values()):
-        if isinstance(value, ModuleType):
-            found.add(value.__name__)
-        elif isinstance(value, type | FunctionType):
-            found.add(value.__module__)
+    called = [extractor.function for extractor, _ in functions.values()]
+    for value in [*called, *vars(sys.modules["__main__"]).values()]:
+        own = value if isinstance(value, ModuleType | type | FunctionType) else type(value)
+        found.add(own.__name__ if isinstance(own, ModuleType) else own.__module__)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(sorted(found & {*sys.modules}))
     return context

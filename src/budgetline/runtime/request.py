@@ -1,13 +1,12 @@
 """One run, in every mode: which group is next, what to wait for, when to stop.
 
-A run is a generator. It yields answers, and times until which to wait for a call. The driver waits, in a thread or on
-an event loop, and puts the call that came back into ``arrived``.
+A run is a generator. It yields predictions, and times until which to wait for a call. The driver waits, in a thread or
+on an event loop, and puts the call that came back into ``arrived``.
 """
 
 from __future__ import annotations
 
 import logging
-from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
@@ -15,22 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.arrays import Float
+from budgetline.arrays import Float, Positions
 from budgetline.budgets import SLACK
 from budgetline.messages import shown
-from budgetline.model.staged import Staged
-from budgetline.runtime.answer import Answer, Fault, Reason
-from budgetline.runtime.clock import Clock, Estimate
+from budgetline.model.anytime import Staged
+from budgetline.runtime.clock import Clock
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Mode
 from budgetline.runtime.lanes import AnyLane, Call
+from budgetline.runtime.prediction import Fault, Prediction, Reason
 from budgetline.runtime.scoring import PrefixSets, SubsetModel, SubsetModels, leading
 from budgetline.runtime.steps import Derived, GroupStep
 
 log = logging.getLogger("budgetline.runtime")
 
 GRACE = 0.002
-"""An answer may be this many seconds late so that it can use all groups that have arrived."""
+"""A prediction may be this many seconds late so that it can use all groups that have arrived."""
 ALREADY = -inf
 """A time in the past: do not wait, but take a call that has come back."""
 
@@ -45,7 +44,6 @@ class Setup:
     workers: int
     early_exit: EarlyExit | None
     clock: Clock
-    answering: Estimate
 
 
 class Request:
@@ -65,10 +63,10 @@ class Request:
         self._start = self._clock.now()
         self._deadline = self._start + deadline
         self._budget = budget * (1 + SLACK)
-        self._features = self._models.arrived(None if single else len(raws))
+        self._features = self._models.arrived(len(raws))
         self._next = 0  # all earlier steps are started, skipped or known
         self._running: dict[int, Call] = {}
-        self._have = self._ready = self._known = 0
+        self._have = self._ready = 0  # sets of groups: that are here, and whose model was solved while waiting
         self._judged, self._verdict = 0, False  # the groups at the last look at early exit, and what it said
         self._spent = 0.0
         self._paid: set[int] = set()  # shared costs
@@ -80,23 +78,32 @@ class Request:
         self.send: Callable[[Call | None], None] = lambda call: None  # to the driver's mailbox; None only wakes it
         self.arrived: Call | None = None  # by the last wait
         self.interrupted = False  # set from any thread to end the run
-        self.loop: AbstractEventLoop | None = None  # that drives the run
 
     def know(self, position: int, values: Float) -> None:
         """Use values of a group that the caller knows."""
         self._features.put(position, values, [])
         self._have |= 1 << position
-        self._known |= 1 << position
 
-    def steps(self, stream: bool) -> Iterator[float | Answer]:
-        """Yield times to wait until; with ``stream`` also answers before the first group and after all but the last."""
-        answered = self._have
+    def take_over(self, earlier: Request, inputs: Positions) -> None:
+        """Use what an earlier run has computed, for these of its inputs; shared costs stay paid."""
+        place = {int(row): k for k, row in enumerate(inputs)}
+        for j in range(len(self._setup.steps)):
+            if earlier._have >> j & 1:
+                lacking = [place[row] for row in earlier._features.lacking.get(j, ()) if row in place]
+                if len(lacking) < inputs.size:
+                    self._features.put(j, earlier._features.values(j)[inputs], lacking)
+                    self._have |= 1 << j
+        self._paid |= earlier._paid
+
+    def steps(self, stream: bool) -> Iterator[float | Prediction]:
+        """Yield times to wait until; a stream also has predictions before the first group and between groups."""
+        predicted = self._have
         if stream:
-            yield self.answer()
+            yield self.prediction()
         while not isinstance(todo := self._what_next(), str):
-            if stream and self._have != answered:
-                answered = self._have
-                yield self.answer()
+            if stream and self._have != predicted:
+                predicted = self._have
+                yield self.prediction()
             elif todo is None:
                 yield self._wake()
                 self._receive()
@@ -147,7 +154,7 @@ class Request:
                 if any(j in self._running for j in step.requires):
                     return None
                 self._derive(step, step.derived)
-            elif not self._known >> self._next & 1 and step.extractor is not None and not self._lacks(step):
+            elif not self._have >> self._next & 1 and step.extractor is not None and not self._lacks(step):
                 if self._spent + self._cost(step) > self._budget or any(j in self._running for j in step.requires):
                     return None
                 if self._deadline == inf or self._in_time(step):
@@ -158,18 +165,16 @@ class Request:
 
     def _derive(self, step: GroupStep, derived: Derived) -> None:
         """Compute the values of a pair from its two groups, for the inputs that have both."""
-        if self._lacks(step):
-            return
-        lacking = sorted({row for j in step.requires for row in self._features.lacking.get(j, ())})
-        self._features.put(self._next, derived.values(self._features.values), lacking)
-        self._have |= 1 << self._next
+        if not self._lacks(step):
+            lacking = sorted({row for j in step.requires for row in self._features.lacking.get(j, ())})
+            self._features.put(self._next, derived.values(self._features.values), lacking)
+            self._have |= 1 << self._next
 
     def _in_time(self, step: GroupStep) -> bool:
         """Return whether the next group, started now, and the model that it needs would be ready at the deadline."""
         assert step.extractor is not None
         calls = 1 if step.extractor.batch else len(self._raws)
-        answering = self._setup.answering.seconds if self._single else 0.0
-        left = self._deadline - self._clock.now() - calls * step.seconds - answering
+        left = self._deadline - self._clock.now() - calls * step.seconds
         groups = self._have | 1 << self._next
         if left >= self._models.seconds(groups):
             return True
@@ -180,19 +185,13 @@ class Request:
     def _lacks(self, step: GroupStep) -> bool:
         """Return whether a required group will not arrive; if so, record the fault of the step."""
         needed = range(self._next) if step.follows else step.requires
-        lost = [j for j in needed if not self._have >> j & 1 and j not in self._running]
+        lost = [self._setup.steps[j].name for j in needed if not self._have >> j & 1 and j not in self._running]
         if not lost:
             return False
-        names = [self._setup.steps[j].name for j in lost]
-        name = next((name for name in names if name in self._skipped), names[0])
-        if name in self._skipped:
-            self._skipped.append(step.name)
-            why = "was skipped"
-        elif name in self._faults:
-            why = f"is missing ({self._faults[name].kind})"
-        else:
-            why = "is not known and has no extractor"
-        self._fault(step.name, Fault("required", f"it requires {shown(name)}, which {why}"), logging.DEBUG)
+        skipped = [name for name in lost if name in self._skipped]
+        self._skipped += [step.name] * bool(skipped)
+        why = f"it requires {shown((skipped or lost)[0])}, which is missing"
+        self._fault(step.name, Fault("required", why), logging.DEBUG)
         return True
 
     def _cost(self, step: GroupStep) -> float:
@@ -208,10 +207,10 @@ class Request:
         if early_exit is None or self._have == self._judged:
             return self._verdict
         self._judged, self._verdict = self._have, False
-        if (
-            stage < len(self._setup.steps) and leading(self._have) == stage
-        ):  # groups remain, and none before them is missing
-            self._verdict = early_exit.decided(stage, self._features.scores(self._have, self._models.solve))
+        if stage < len(self._setup.steps) and leading(self._have) == stage:  # groups remain, and none is missing before
+            self._verdict = early_exit.decided(
+                stage, self._models.scores(self._features, self._have, self._models.solve)
+            )
         return self._verdict
 
     def _wake(self) -> float:
@@ -281,16 +280,13 @@ class Request:
         self._faults[name] = fault
         log.log(level, "group %s is not used: %s", shown(name), fault)
 
-    # -- answers ---------------------------------------------------------------------------------------------
+    # -- predictions -----------------------------------------------------------------------------------------
 
     def _model(self, groups: int) -> SubsetModel:
         """Return the model of the groups, or of the largest subset that is ready if there is no time to solve."""
         now = self._clock.now()
         if now + self._models.seconds(groups) <= max(self._deadline, now) + GRACE:
             return self._models.solve(groups)
-        model = self._models.ready(groups)
-        if model is not None:
-            return model
         self._models.solve_in_thread(groups)
         prefix = (1 << leading(groups)) - 1
         earlier = self._models.ready(self._ready & groups)
@@ -298,24 +294,19 @@ class Request:
             return earlier
         return self._models.solve(prefix)
 
-    def answer(self, path: bool = False) -> Answer:
-        """Return the prediction from the groups that have arrived; with ``path`` also those after every group."""
+    def prediction(self) -> Prediction:
+        """Return the prediction from the groups that have arrived."""
         used = self._model(self._have).groups
-        begun = self._clock.now()
-        setup = self._setup
-        respond, along = self._features.predictions(used, self._models.solve if path else self._model, path)
+        respond = self._models.respond(self._features, used, self._model)
         value: Any = respond("predict")
         probabilities = respond("predict_proba") if self._models.has_probabilities else None
         if self._single:
             value = value.tolist()[0] if value.ndim == 1 else value[0]
             probabilities = None if probabilities is None else probabilities[0]
-        groups = tuple([setup.steps[j].name for j in range(used.bit_length()) if used >> j & 1])
-        now = self._clock.now()
-        if self._single:
-            setup.answering.update(now - begun)
-        return Answer(
-            value, probabilities, leading(used), groups, self._spent, now - self._start, dict(self._timings),
-            self._reason, dict(self._faults), tuple(self._skipped), along,
+        groups = tuple([step.name for j, step in enumerate(self._setup.steps) if used >> j & 1])
+        return Prediction(
+            value, probabilities, leading(used), groups, self._spent, self._clock.now() - self._start,
+            dict(self._timings), self._reason, dict(self._faults), tuple(self._skipped),
         )  # fmt: skip
 
 

@@ -1,23 +1,26 @@
-"""AnytimeRunner: run extractors in the order of a sequence under a deadline, with an answer at any time."""
+"""AnytimeRunner: run extractors in the order of a sequence under a deadline, with a prediction at any time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from queue import SimpleQueue
 from typing import Self
 from weakref import ref
 
+import numpy as np
+
+from budgetline.evaluation.cascades import Cascade, within_level
 from budgetline.inputs import check_integer, check_number
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.prefixes import PrefixModels
-from budgetline.runtime.answer import Answer
-from budgetline.runtime.clock import Clock, Estimate
+from budgetline.runtime.clock import Clock
 from budgetline.runtime.early_exit import EarlyExit
 from budgetline.runtime.extractors import Extractors, Mode
-from budgetline.runtime.lanes import AnyLane, AsyncLane, Call, ThreadLane, call_in
+from budgetline.runtime.lanes import AnyLane, AsyncLane, Call, ThreadLane
+from budgetline.runtime.prediction import Prediction, Ranking
 from budgetline.runtime.processes import ProcessLane
 from budgetline.runtime.request import Request, Setup
 from budgetline.runtime.scoring import PrefixSets, SubsetModels
@@ -33,15 +36,15 @@ class AnytimeRunner:
     Parameters
     ----------
     model : fitted AnytimeRegressor, AnytimeClassifier, their CV versions, GroupLassoPath, or an AnytimeModel
-        Or :class:`StagedEstimators`: a missing group ends the run, because only prefixes have an estimator.
+        Or `StagedEstimators`: a missing group ends the run, because only prefixes have an estimator.
     extractors : mapping group -> function or Extractor
         One for every group of the sequence: ``function(raw)`` returns the values of the group's columns. Functions may
-        be async and, in an :class:`Extractor`, accept many inputs. None: the group is used only when it is ``known``.
+        be async and, in an `Extractor`, accept many inputs. None: the group is used only when it is ``known``.
     mode : {"cooperative", "thread", "process"}
         Where plain functions run, unless their Extractor says otherwise. ``"cooperative"``: in the caller's thread; the
-        deadline is checked between groups, so the answer waits for a function that hangs. ``"thread"``: in a thread,
-        which is left alone when it is late. ``"process"``: in another process, which is killed when it is late. Late
-        async functions are cancelled.
+        deadline is checked between groups, so the prediction waits for a function that hangs. ``"thread"``: in a
+        thread, which is left alone when it is late. ``"process"``: in another process, which is killed when it is late.
+        Late async functions are cancelled.
     seconds : mapping group -> float, optional
         How long a call takes: a high quantile rather than the mean (``profile_costs(...).seconds``). A group that would
         be late is skipped. Groups without a time are always tried.
@@ -59,7 +62,7 @@ class AnytimeRunner:
 
     Notes
     -----
-    Use it as a context manager, or call :meth:`start` before the first request and :meth:`close` after the last. One
+    Use it as a context manager, or call `start` before the first request and `close` after the last. One
     runner serves many threads and tasks at the same time.
 
     Examples
@@ -72,11 +75,11 @@ class AnytimeRunner:
     >>> def body(patient):
     ...     return patient[["age", "sex", "bmi", "bp"]]
     >>> def blood(patient):
-    ...     raise TimeoutError("the laboratory does not answer")
+    ...     raise TimeoutError("the laboratory is closed")
     >>> with AnytimeRunner(model, {"body": body, "blood": blood}) as runner:
-    ...     answer = runner.predict(data.data.iloc[0], deadline=0.5)
-    >>> answer.groups, answer.reason, str(answer.faults["blood"])
-    (('body',), 'complete', 'raised: TimeoutError: the laboratory does not answer')
+    ...     result = runner.predict(data.data.iloc[0], deadline=0.5)
+    >>> result.groups, result.reason, str(result.faults["blood"])
+    (('body',), 'complete', 'raised: TimeoutError: the laboratory is closed')
     """
 
     def __init__(
@@ -104,7 +107,7 @@ class AnytimeRunner:
             models = PrefixSets(found)
         if early_exit is not None:
             early_exit.check(found)
-        self._setup = Setup(found, steps, models, workers, early_exit, self._clock, Estimate())
+        self._setup = Setup(found, steps, models, workers, early_exit, self._clock)
         self._threads = ThreadLane(self._clock, check_integer("max_abandoned", max_abandoned, ge=1))
         sent = {j: (s.extractor, s.reader) for j, s in enumerate(steps) if s.extractor and s.mode == "process"}
         size = workers if processes is None else check_integer("processes", processes, ge=1)
@@ -112,11 +115,13 @@ class AnytimeRunner:
         self._lanes: dict[Mode, AnyLane] = {
             "thread": self._threads, "process": self._processes, "async": AsyncLane(self._clock),
         }  # fmt: skip
-        self._active = _Active()
+        # weak: a run whose event loop was dropped ends when Python collects it, in any thread, so there is no lock
+        self._active: set[ref[Request]] = set()
+        self._closed = False
 
     # -- one input -------------------------------------------------------------------------------------------
 
-    def predict(self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None) -> Answer:
+    def predict(self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None) -> Prediction:
         """Compute groups in order until the deadline, and predict.
 
         Parameters
@@ -124,52 +129,46 @@ class AnytimeRunner:
         raw : object
             The argument of the extractors.
         deadline : float, optional
-            Seconds from now; 0: predict from the known groups. In cooperative mode, the default, the answer waits for
-            the function that is running.
+            Seconds from now; 0: predict from the known groups. In cooperative mode, the default, the prediction waits
+            for the function that is running.
         budget : float, optional
             A group is started only if the cost of all started groups stays within it.
         known : mapping group -> values, optional
             Values that are known already. They are free, pay no shared costs, and satisfy requirements.
         """
-        *_, answer = self._drive(self._request([raw], True, deadline, budget, known), stream=False)
-        return answer
+        *_, last = self._drive(self._request([raw], True, deadline, budget, known), stream=False)
+        return last
 
     def stream(
         self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
-    ) -> Iterator[Answer]:
-        """Yield an answer before the first group and after each; the last one says why the run stopped.
+    ) -> Iterator[Prediction]:
+        """Yield a prediction before the first group and after each; the last one says why the run stopped.
 
-        Parameters as in :meth:`predict`. The clock runs on between the answers.
+        Parameters as in `predict`. The clock runs on between the predictions.
         """
         return self._drive(self._request([raw], True, deadline, budget, known), stream=True)
 
     async def apredict(
         self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
-    ) -> Answer:
-        """Do what :meth:`predict` does without blocking the event loop; async extractors run on it.
+    ) -> Prediction:
+        """Do what `predict` does without blocking the event loop; async extractors run on it.
 
         Extractors in cooperative mode block the loop: set mode ``"thread"`` or ``"process"`` for plain functions.
         """
         request = self._request([raw], True, deadline, budget, known)
-        return [answer async for answer in self._drive_async(request, stream=False)][-1]
+        return [prediction async for prediction in self._drive_async(request, stream=False)][-1]
 
     def astream(
         self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
-    ) -> AsyncGenerator[Answer, None]:
-        """Do what :meth:`stream` does without blocking the event loop: ``async for answer in runner.astream(raw)``."""
+    ) -> AsyncGenerator[Prediction, None]:
+        """Do what `stream` does without blocking the event loop: ``async for prediction in runner.astream(raw)``."""
         return self._drive_async(self._request([raw], True, deadline, budget, known), stream=True)
 
     # -- many inputs -----------------------------------------------------------------------------------------
 
     def predict_many(
-        self,
-        raws: Sequence[object],
-        *,
-        deadline: Limit = None,
-        budget: Limit = None,
-        known: Known = None,
-        path: bool = False,
-    ) -> Answer:
+        self, raws: Sequence[object], *, deadline: Limit = None, budget: Limit = None, known: Known = None
+    ) -> Prediction:
         """Compute each group for all inputs, in order, until the deadline, and predict, one entry or row per input.
 
         An input that lacks a group is predicted from its other groups.
@@ -179,19 +178,49 @@ class AnytimeRunner:
         raws : sequence of objects
             Extractors with ``batch=True`` get all of them at once, others one after the other.
         deadline, budget, known
-            As in :meth:`predict`: one deadline for the whole batch, a budget per input, one known row per input.
-        path : bool
-            Whether to return the predictions after every group, too.
+            As in `predict`: one deadline for the whole batch, a budget per input, one known row per input.
         """
-        request = self._request(check_raws(raws), False, deadline, budget, known)
-        *_, answer = self._drive(request, stream=False, path=path)
-        return answer
+        *_, last = self._drive(self._request(check_raws(raws), False, deadline, budget, known), stream=False)
+        return last
 
-    def stream_many(
-        self, raws: Sequence[object], *, deadline: Limit = None, budget: Limit = None, known: Known = None
-    ) -> Iterator[Answer]:
-        """Yield answers for all inputs before the first group and after each; parameters as in :meth:`predict_many`."""
-        return self._drive(self._request(check_raws(raws), False, deadline, budget, known), stream=True)
+    def rank(self, raws: Sequence[object], cascade: Cascade, *, deadline: Limit = None) -> Ranking:
+        """Rank documents of one query by a cascade: every level computes more groups, for the best documents.
+
+        Parameters
+        ----------
+        raws : sequence of objects
+            Documents, inputs of the extractors as in `predict_many`.
+        cascade : Cascade
+            Its stages and numbers of documents, from :func:`budgetline.evaluation.cascade`.
+        deadline : float, optional
+            Seconds from now. If it comes before the last level, the ranking is that of the groups that arrived.
+        """
+        documents, start = check_raws(raws), self._clock.now()
+        costs = np.append(0.0, self._setup.model.sequence.cumulative_costs)
+        check_integer("the last stage of a cascade", cascade.stages[-1], ge=0, le=costs.size - 1)
+        left, scores = np.arange(len(documents)), np.zeros(len(documents))
+        levels, spent, paid = np.zeros(len(documents), dtype=np.intp), 0.0, 0.0
+        earlier: Request | None = None
+        chosen = left
+        for level, stage in enumerate(cascade.stages):
+            seconds = None if deadline is None else deadline - (self._clock.now() - start)
+            budget = float(costs[stage] - paid)
+            request = self._request([documents[i] for i in left], False, seconds, budget, None)
+            if earlier is not None:
+                request.take_over(earlier, chosen)
+            *_, last = self._drive(request, stream=False)
+            scores[left] = level + within_level(np.asarray(last.value, dtype=np.float64))
+            levels[left] = level + 1
+            spent, paid, earlier = spent + last.spent * left.size, float(costs[stage]), request
+            late = last.reason in ("deadline", "interrupted")
+            if late or level == len(cascade.keep):
+                break
+            chosen = np.sort(np.argsort(-scores[left], kind="stable")[: cascade.keep[level]])
+            left = left[chosen]
+        return Ranking(
+            np.argsort(-scores, kind="stable"), scores, levels, spent / len(documents), self._clock.now() - start,
+            last.reason if late else "complete", last.faults,
+        )  # fmt: skip
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -215,7 +244,10 @@ class AnytimeRunner:
 
         In cooperative mode a run first waits for its function.
         """
-        self._active.interrupt()
+        for known in list(self._active):
+            if (request := known()) is not None:
+                request.interrupted = True
+                request.send(None)
 
     def start(self) -> Self:
         """Start the processes and wait until they are ready; otherwise the first request waits."""
@@ -225,8 +257,8 @@ class AnytimeRunner:
 
     def close(self, grace: float = 1.0) -> None:
         """Interrupt all runs, end processes and threads; late functions in threads get ``grace`` seconds."""
-        self._active.closed = True
-        self._active.interrupt()
+        self._closed = True
+        self.interrupt()
         for lane in self._lanes.values():
             lane.close(grace)
         self._setup.models.close()
@@ -240,7 +272,7 @@ class AnytimeRunner:
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        if self._active.closed:
+        if self._closed:
             raise RuntimeError("the runner is closed")
 
     def _request(self, raws: list[object], single: bool, deadline: Limit, budget: Limit, known: Known) -> Request:
@@ -255,19 +287,31 @@ class AnytimeRunner:
                     request.know(j, step.known(known[step.name], None if single else len(raws)))
         return request
 
-    def _drive(self, request: Request, stream: bool, path: bool = False) -> Iterator[Answer]:
+    @contextmanager
+    def _holding(self, request: Request) -> Iterator[None]:
+        """Count a request as running, and release what it has started at the end."""
+        known = ref(request, self._active.discard)
+        self._active.add(known)
+        try:
+            request.interrupted = request.interrupted or self._closed
+            yield
+        finally:
+            self._active.discard(known)
+            request.abandon_all()
+
+    def _drive(self, request: Request, stream: bool) -> Iterator[Prediction]:
         """Run a request, waiting in this thread."""
         mailbox: SimpleQueue[Call | None] = SimpleQueue()
         request.send = mailbox.put
-        with self._active.holding(request):
+        with self._holding(request):
             for step in request.steps(stream):
-                if isinstance(step, Answer):
+                if isinstance(step, Prediction):
                     yield step
                 else:
                     request.arrived = self._clock.receive(mailbox, step)
-        yield request.answer(path)
+        yield request.prediction()
 
-    async def _drive_async(self, request: Request, stream: bool) -> AsyncGenerator[Answer, None]:
+    async def _drive_async(self, request: Request, stream: bool) -> AsyncGenerator[Prediction, None]:
         """Run a request, waiting on the event loop of the caller; async extractors run on it."""
         loop = asyncio.get_running_loop()
         mailbox: asyncio.Queue[Call | None] = asyncio.Queue()
@@ -275,68 +319,15 @@ class AnytimeRunner:
 
         def send(call: Call | None) -> None:
             if (found := box()) is not None:
-                call_in(loop, found.put_nowait, call)  # does nothing if the loop is closed
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(found.put_nowait, call)
 
         request.send = send
         request.lanes = {**self._lanes, "async": AsyncLane(self._clock, loop)}
-        with self._active.holding(request, loop):
+        with self._holding(request):
             for step in request.steps(stream):
-                if isinstance(step, Answer):
+                if isinstance(step, Prediction):
                     yield step
                 else:
                     request.arrived = await self._clock.receive_async(mailbox, step)
-        yield request.answer()
-
-
-class _Active:
-    """The requests that are running.
-
-    The references are weak: a request whose event loop was dropped ends when Python collects it. That may happen in any
-    thread, in the middle of anything, so there is no lock: every change is one operation on a set.
-    """
-
-    def __init__(self) -> None:
-        self._requests: set[ref[Request]] = set()
-        self._loops: set[ref[asyncio.AbstractEventLoop]] = set()
-        self.closed = False
-
-    def __len__(self) -> int:
-        return len(self._requests)
-
-    def __iter__(self) -> Iterator[Request]:
-        return iter([request for known in list(self._requests) if (request := known()) is not None])
-
-    @contextmanager
-    def holding(self, request: Request, loop: asyncio.AbstractEventLoop | None = None) -> Iterator[None]:
-        """Count a request as running, and release it at the end; ``loop`` drives it, None: this thread."""
-        self.release_lost()
-        request.loop = loop
-        if loop is not None:
-            self._loops.add(ref(loop, self._loops.discard))
-        known = ref(request, self._requests.discard)
-        self._requests.add(known)
-        try:
-            request.interrupted = request.interrupted or self.closed
-            yield
-        finally:
-            self._requests.discard(known)
-            request.abandon_all()
-
-    def interrupt(self) -> None:
-        """Make every request stop and predict."""
-        self.release_lost()
-        for request in self:
-            request.interrupted = True
-            request.send(None)
-
-    def release_lost(self) -> None:
-        """Release the requests whose event loop was closed while they waited."""
-        closed = [known for known in list(self._loops) if (loop := known()) is not None and loop.is_closed()]
-        if not closed:
-            return
-        for request in self:
-            if request.loop is not None and request.loop.is_closed():
-                self._requests.discard(ref(request))
-                request.interrupted = True
-                request.abandon_all()
-        self._loops.difference_update(closed)
+        yield request.prediction()

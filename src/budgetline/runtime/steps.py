@@ -13,11 +13,10 @@ from budgetline.arrays import Float
 from budgetline.encoding.table import Pair
 from budgetline.inputs import check_number
 from budgetline.messages import did_you_mean, shown, some
-from budgetline.model.anytime import AnytimeModel, as_staged
+from budgetline.model.anytime import AnytimeModel, Staged, as_staged
 from budgetline.model.prefixes import PrefixModels
-from budgetline.model.staged import Staged
-from budgetline.runtime.answer import Fault
-from budgetline.runtime.extractors import Extractor, Extractors, Mode, Result, as_extractor, check_mode, checked
+from budgetline.runtime.extractors import Extractor, Extractors, GroupValues, Mode, as_extractor, check_mode, checked
+from budgetline.runtime.prediction import Fault
 from budgetline.runtime.values import EncodingReader, NumberReader, ObjectReader, Reader
 
 
@@ -61,7 +60,7 @@ class GroupStep:
         if self.derived is not None:
             raise ValueError(f"group {shown(self.name)} follows from others: it cannot be known by itself")
         read = checked(self.reader, values, n)
-        if isinstance(read, Result) and read.faults:
+        if isinstance(read, GroupValues) and read.faults:
             first = read.faults[min(read.faults)]
             read = Fault(first.kind, first.message, np.array(sorted(read.faults), dtype=np.intp))
         if isinstance(read, Fault):
@@ -86,7 +85,7 @@ def steps_of(
                 f"no extractor for group {shown(name)}; pass None if the group is used only when it is known"
             )
         if derived is not None and name in extractors:
-            raise ValueError(f"group {shown(name)} follows from others: it takes no extractor")
+            raise ValueError(f"group {shown(name)} follows from others: it needs no extractor")
         extractor = None if derived is not None else as_extractor(name, extractors[name], mode)
         step = GroupStep(
             name,

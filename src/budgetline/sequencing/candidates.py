@@ -1,12 +1,12 @@
 """Candidates for the next purchase if costs are shared or groups require others: single groups and bundles.
 
-A candidate is a set A of groups that, together with S, holds everything it requires. It is scored as one merged group,
-and costs c(S ∪ A) − c(S). There are two kinds:
+A candidate is a set A of groups whose requirements are in S ∪ A. It is scored as one merged group and costs
+c(S ∪ A) − c(S). There are two kinds:
 
-- *singles*: every remaining group, together with the groups that it requires and S lacks;
-- *bundles*, so that a cost shared by many does not hide how good they are together. For every *hub* — a shared cost
-  that no group in S has paid, or a group outside S that others require — the groups that need it are sorted by score
-  per cost once the hub is paid, and the unions A_1 ⊂ A_2 ⊂ … of their singles are candidates.
+- *singles*: a remaining group with its missing requirements;
+- *bundles*: groups that share an unpaid cost, or require the same missing group (the *hub*). One of them may be too
+  expensive alone. They are sorted by score per cost once the hub is paid, and the unions A_1 ⊂ A_2 ⊂ … of their singles
+  are candidates.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.budgets import relative_rates
+from budgetline.budgets import SLACK, rates_of
 from budgetline.groups.prices import Prices
 
 TIE = 1e-12
@@ -27,10 +27,10 @@ TIE = 1e-12
 
 @dataclass(frozen=True)
 class Bundle:
-    """Unions of singles that share a hub: ``parts[0]`` is the best single, each further part is what the next one adds.
+    """Unions A_k of singles that share a hub: ``parts[0]`` is the best single, part k holds the groups that A_k adds.
 
-    ``costs[k]`` is c(S ∪ A_k) − c(S) of the union A_k of the first k + 1 parts, ``last[k]`` the group whose single ends
-    part k; ``several`` are the k for which A_k is more than the single of its last group.
+    ``costs[k]`` is c(S ∪ A_k) − c(S), ``last[k]`` the group whose single ends part k. For k in ``several``, A_k is
+    larger than that single.
     """
 
     parts: list[list[int]]
@@ -44,10 +44,7 @@ class Bundle:
 
 
 def nested_candidates(groups: list[int], singles: dict[int, list[int]]) -> tuple[list[int], list[list[int]]]:
-    """Split the groups of a single where its first groups are themselves a single.
-
-    Returns the groups whose singles are the unions of the first 1, 2, … parts, and the parts.
-    """
+    """Split a single where its first groups are a single: return the last group of every part, and the parts."""
     ends: list[int] = []
     parts: list[list[int]] = [[]]
     for k, g in enumerate(groups, 1):
@@ -59,10 +56,7 @@ def nested_candidates(groups: list[int], singles: dict[int, list[int]]) -> tuple
 
 
 def bundles(prices: Prices, chosen: Mask, allowed: Mask, scores: Float, costs: Float) -> Iterator[Bundle]:
-    """Yield one bundle per hub that at least two allowed groups need.
-
-    ``scores`` and ``costs`` (J,) are those of their singles.
-    """
+    """Yield one bundle per hub that at least two allowed groups need; scores and costs (J,) are those of singles."""
     for k in prices.unpaid(chosen):
         members = prices.needers[k][allowed[prices.needers[k]]]
         if members.size > 1:
@@ -106,17 +100,16 @@ def _ranked(members: Positions, scores: Float, costs: Float) -> list[int]:
     return found
 
 
-def best_group(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool, slack: float = 0.0) -> int:
+def best_group(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool) -> int:
     """Return the allowed group with the highest score per cost; ties go to the cheaper, then to the lower id.
 
-    Free groups come first, unless their score is negative: then they come last.
-
-    Costs that differ by no more than ``slack``, relatively, count as equal when a tie is broken.
+    Free groups come first, or last if their score is negative.
     """
     tied = _best(scores, costs, allowed, cost_sensitive=cost_sensitive)
     if tied.size == 1:
         return int(tied[0])
-    return int(tied[np.argmax(costs[tied] <= costs[tied].min() * (1 + slack))])
+    # costs of the same groups may have been summed in another order, hence the slack
+    return int(tied[np.argmax(costs[tied] <= costs[tied].min() * (1 + SLACK))])
 
 
 def _best(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool) -> Positions:
@@ -129,7 +122,7 @@ def _best(scores: Float, costs: Float, allowed: Mask, *, cost_sensitive: bool) -
         if free.any():
             candidates, rates = candidates[free], rates[free]
         else:
-            rates = relative_rates(rates, prices)
+            rates = rates_of(rates, prices)
     top = float(rates.max())
     if math.isnan(top):
         raise ValueError("the objective returned a score that is not a number")

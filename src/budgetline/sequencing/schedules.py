@@ -19,8 +19,8 @@ from budgetline.messages import shown, some
 class Schedule(Protocol):
     """Says which of the remaining groups may be chosen next.
 
-    A bundle (``candidates``) may be chosen if each of its members may, and the last one still may at the price of the
-    whole bundle; a schedule with an attribute ``bundles = False`` is never offered any.
+    A bundle (``candidates``) is allowed if all its members are, the last one at the price of the whole bundle. With
+    the attribute ``bundles = False`` there are no bundles.
     """
 
     def allowed(self, costs: Float, remaining: Mask, spent: float) -> Mask:
@@ -28,7 +28,6 @@ class Schedule(Protocol):
 
         ``costs`` are the current costs of the groups, including what each requires and shares.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Doubling:
 
     The algorithm as printed stops as soon as no remaining group is affordable; with distinct costs, that is at the
     second step. This version takes the cheapest remaining group instead and continues. For every C0 > 4, every budget B
-    and every set S, under the rules ``fr`` and ``omp``, it guarantees
+    and every set S, under the rules ``forward`` and ``omp``, it guarantees
 
         F(G_B) ≥ (1 − exp(−γ (C0/2 − 2))) F(S_{B/C0}),    γ = λ_min(Δ^{-1/2} C Δ^{-1/2}),  Δ = blockdiag(C_g),
 
@@ -97,7 +96,7 @@ class FixedOrder:
     Parameters
     ----------
     groups : sequence of group names or positions
-        Groups that are not listed are left out. A group must come after those that it requires.
+        Groups that are not listed are left out. A group must come after the groups that it requires.
 
     Examples
     --------
@@ -122,7 +121,7 @@ class FixedOrder:
         object.__setattr__(self, "groups", groups)
 
     def positions(self, names: Sequence[str | int], prices: Prices) -> list[int]:
-        """Return the order as positions among ``names``, checked against requirements; a name is never a position."""
+        """Return the order as positions among ``names``, checked against requirements."""
         place = {name: g for g, name in enumerate(names)}
         found: list[int] = []
         for g in self.groups:

@@ -64,12 +64,6 @@ class GroupSequence(Tabular):
         """Return the last stage affordable at ``budget``, 0 if not even the first is."""
         return int(affordable(self.cumulative_costs, budget))
 
-    def some(self, steps: Positions) -> GroupSequence:
-        """Return a sequence that ends at some of the steps: each has the name of its last group."""
-        groups = tuple(self.groups[k] for k in steps.tolist())
-        costs, gains = (np.diff(np.cumsum(part)[steps], prepend=0.0) for part in (self.costs, self.gains))
-        return GroupSequence(self.order[steps], groups, costs, gains, self.null_value)
-
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the table as plain columns: step, group, cost, cumulative_cost, gain, explained."""
         return {

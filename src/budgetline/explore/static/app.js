@@ -86,7 +86,7 @@ function undoKey(event) {
 
 async function start() {
   setUpDialog();
-  const goTo = budget => session.edit({ kind: "set_budget", budget }, "budget");
+  const goTo = budget => session.edit({ kind: "choose", budget }, "budget");
   sections.push(setUpTable(session), setUpGroups(session, complain), setUpOrder(session, complain, goTo), setUpBudget(session), setUpCompare(session), setUpTake(session, complain));
   $("undo").addEventListener("click", () => session.undo());
   $("redo").addEventListener("click", () => session.redo());

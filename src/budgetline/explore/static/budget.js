@@ -30,7 +30,7 @@ export function setUpBudget(session) {
   }
   function choose(wanted, by) {
     show(wanted, by);
-    session.edit({ kind: "set_budget", budget }, "budget");
+    session.edit({ kind: "choose", budget }, "budget");
   }
   function show(wanted, by) {
     budget = Math.min(total(), Math.max(0, wanted));
@@ -123,7 +123,7 @@ export function setUpBudget(session) {
   function makePick(name) {
     const input = el("input", { type: "checkbox", onchange: () => {
       const on = input.checked;
-      session.edit(state => ({ kind: "set_available", groups: [...state.available.filter(g => g !== name), ...(on ? [name] : [])] }));
+      session.edit(state => ({ kind: "choose", available: [...state.available.filter(g => g !== name), ...(on ? [name] : [])] }));
     } });
     return Object.assign(el("label", { class: "pick-chip" }, input, el("span", {}, name)), { input });
   }

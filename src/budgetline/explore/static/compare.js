@@ -12,7 +12,7 @@ export function setUpCompare(session) {
     event.preventDefault();
     session.edit({ kind: "set_today", text: field.value });
   });
-  $("today-clear").addEventListener("click", () => { field.value = ""; session.edit({ kind: "set_today", groups: [] }); });
+  $("today-clear").addEventListener("click", () => { field.value = ""; session.edit({ kind: "set_today", text: "" }); });
 
   function redraw() {
     const part = session.part("compare"), order = session.part("order");

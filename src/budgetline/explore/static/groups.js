@@ -101,7 +101,7 @@ export function setUpGroups(session, complain) {
     const free = el("span", { class: "free" }, "free: ", el("br"), "always known");
     const known = el("input", { type: "checkbox", onchange: () => {
       const { name } = row.group, on = known.checked;
-      session.edit(state => ({ kind: "set_start", groups: [...state.start.filter(g => g !== name), ...(on ? [name] : [])] }));
+      session.edit(state => ({ kind: "choose", start: [...state.start.filter(g => g !== name), ...(on ? [name] : [])] }));
     } });
     const needs = el("button", { type: "button", class: "quiet", onclick: () => setNeeds(row.group) });
     const columns = el("ul", { class: "chips" });

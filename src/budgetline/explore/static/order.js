@@ -7,7 +7,7 @@ import { amount, named, number } from "./charts.js";
 const WORDS = {
   regression: "a number", classification: "a class", squared_error: "a measurement (squared error)", poisson: "a count (Poisson)", log_loss: "probabilities (log loss)",
   none: "as they are (none)", linear: "numbers as lines (linear)", spline: "numbers as curves (spline)",
-  fr: "gain per cost, exact (fr)", omp: "gain per cost, rough (omp)", score: "gain per cost, quick (score)", "no-whiten": "plain correlation (no-whiten)",
+  forward: "gain per cost, exact (forward)", omp: "gain per cost, rough (omp)", score: "gain per cost, quick (score)", "no-whiten": "plain correlation (no-whiten)",
   single: "the best column (single)", static: "each group on its own (static)",
   roc_auc: "telling classes apart (ROC AUC)", accuracy: "correct classes (accuracy)", explained: "share explained", r2: "share explained (R²)", mse: "mean squared error",
 };
@@ -16,19 +16,19 @@ const SETTINGS = [["task", "What is predicted"], ["loss", "The number is"], ["me
 
 function settingFields(session, complain) {
   const selects = SETTINGS.map(([key, label]) => {
-    const select = el("select", { id: `set-${key}`, onchange: () => session.edit({ kind: `set_${key}`, [key]: select.value }) });
+    const select = el("select", { id: `set-${key}`, onchange: () => session.edit({ kind: "choose", [key]: select.value }) });
     return { key, select, field: el("p", { class: "field" }, el("label", { for: select.id }, label), select) };
   });
   const alpha = el("input", { id: "set-alpha", type: "number", min: 0, step: "any", placeholder: "chosen", "aria-describedby": "alpha-help" });
   onCommit(alpha, text => {
     const value = text === "" ? null : Number(text);
     if (!alpha.validity.valid || value < 0) { complain("The ridge constant (alpha) must be a number, 0 or more, or empty.", alpha); return false; }
-    session.edit({ kind: "set_alpha", alpha: value });
+    session.edit({ kind: "choose", alpha: value });
     return true;
   });
   const unit = el("input", { id: "set-unit", type: "text", autocomplete: "off" }), title = el("input", { id: "set-title", type: "text", autocomplete: "off" });
-  onCommit(unit, text => (session.edit({ kind: "set_labels", unit: text }), true));
-  onCommit(title, text => (session.edit({ kind: "set_labels", title: text }), true));
+  onCommit(unit, text => (session.edit({ kind: "choose", unit: text }), true));
+  onCommit(title, text => (session.edit({ kind: "choose", title: text }), true));
   $("settings").append(...selects.map(each => each.field),
     el("p", { class: "field" }, el("label", { for: "set-alpha" }, "Ridge constant (alpha)"), alpha, el("span", { class: "hint", id: "alpha-help" }, "A larger value makes effects smaller. Empty: chosen for you.")),
     el("p", { class: "field" }, el("label", { for: "set-unit" }, "Costs are in"), unit), el("p", { class: "field" }, el("label", { for: "set-title" }, "Title of the report"), title));
@@ -48,8 +48,7 @@ function settingFields(session, complain) {
 }
 
 function movedMark(step) {
-  if (step.place_before === null || step.moved === null) return step.place_before === null && step.moved === null ? "" : el("span", { class: "rose" }, "new");
-  if (step.moved === 0) return "";
+  if (!step.moved) return "";
   const up = step.moved > 0, places = Math.abs(step.moved);
   return el("span", { class: up ? "rose" : "fell" }, el("span", { "aria-hidden": "true" }, `${up ? "↑" : "↓"} ${places}`), el("span", { class: "unseen" }, `${up ? "up" : "down"} ${places}`));
 }
@@ -93,7 +92,7 @@ export function setUpOrder(session, complain, setBudget) {
     setText($("order-problem"), order?.error ?? "");
     dim($("headline"), !fresh);
     setText($("headline"), order ? (order.preliminary ? FIRST : order.headline ?? "") : "Computing a first order…");
-    setText($("moves"), order?.moved?.sentence ?? "");
+    setText($("moves"), order?.moves ?? "");
     if (chart) markBudget(chart, session.state.budget);
     if (order?.steps.length && drawn !== `${order.serial} ${session.state.unit}`) {
       drawn = `${order.serial} ${session.state.unit}`;

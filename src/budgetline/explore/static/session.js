@@ -40,12 +40,11 @@ export class Session {
     return this.#push("/api/edit", instead, async () => {
       const found = typeof what === "function" ? await what(this.state) : what;
       if (!found || (Array.isArray(found) && !found.length)) return null;
-      return Array.isArray(found) ? { edits: found } : { edit: found };
+      return { edits: Array.isArray(found) ? found : [found] };
     });
   }
   undo() { return this.#push("/api/undo", "", () => (this.snapshot.can_undo ? {} : null)); }
   redo() { return this.#push("/api/redo", "", () => (this.snapshot.can_redo ? {} : null)); }
-  openFile(file) { return this.#push("/api/session", "", async () => ({ content: await file.text() })); }
 
   // End the server, after all edits; nothing is asked of it any more.
   async stop() {
@@ -76,10 +75,10 @@ export class Session {
         if (body) this.snapshot = await call(job.path, body);
         applied = body !== null;
       } catch (found) {
-        if (found instanceof Lost || found.code === "busy") {
+        if (found instanceof Lost) {
           await this.#reach();
           // After a lost answer, a new revision means that the edit arrived.
-          if (found.code === "busy" || this.snapshot.revision === before) continue;
+          if (this.snapshot.revision === before) continue;
           applied = true;
         } else error = found; // refused, or a file that cannot be read
       }
@@ -123,7 +122,7 @@ export class Session {
       } catch (error) {
         if (this.ended) return;
         if (error.code === "token") await this.#end(error);
-        if (!(error instanceof Lost) && error.code !== "busy") this.#trouble(error);
+        if (!(error instanceof Lost)) this.#trouble(error);
         this.#setLost(error instanceof Lost);
         await this.#reach();
         this.#changed();

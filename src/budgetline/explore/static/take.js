@@ -5,7 +5,7 @@ import { $, dim, el, saveAs, setText } from "./dom.js";
 
 const FILES = [
   ["model", "Model", "To predict with, at any budget"], ["report", "Report", "A page to share, with the same curve and slider"], ["groups", "Groups and prices", "A text file (YAML) that can be imported again"],
-  ["onnx", "ONNX", "The model for programs in other languages"], ["plan", "Plan", "A model of the groups planned for the budget"], ["session", "Session", "To continue later or on another machine"],
+  ["onnx", "ONNX", "The model for programs in other languages"], ["plan", "Plan", "A model of the groups planned for the budget"], ["session", "Session", "To continue on another machine, with --session"],
 ];
 
 export function setUpTake(session, complain) {
@@ -40,12 +40,6 @@ export function setUpTake(session, complain) {
   }
   $("copy-shell").addEventListener("click", () => copy($("copy-shell"), $("shell").textContent));
   $("copy-python").addEventListener("click", () => copy($("copy-python"), $("python").textContent));
-  $("open-session").addEventListener("click", () => $("session-file").click());
-  $("session-file").addEventListener("change", () => {
-    const [file] = $("session-file").files;
-    $("session-file").value = "";
-    if (file) session.openFile(file);
-  });
   $("quit").addEventListener("click", async () => {
     try {
       await session.stop();
@@ -67,7 +61,7 @@ export function setUpTake(session, complain) {
       setText($("python"), found.python);
       $("line-files").replaceChildren(...found.files.map(file => el("details", {}, el("summary", {}, file.name), el("pre", { tabindex: "0", role: "region", "aria-label": file.name }, el("code", {}, file.text)))));
     } catch (error) {
-      if (error instanceof Lost || error.code === "busy") { asking = false; return; } // asked again when the page is drawn next
+      if (error instanceof Lost) { asking = false; return; } // asked again when the page is drawn next
       complain(error.message);
     }
     shown = revision;

@@ -1,0 +1,297 @@
+"""Rankings: softmax within queries against squared error of grades, LightGBM, and cascades.
+
+``python experiments/rankings.py --write docs/results/rankings.md``; ``--quick`` runs a tiny version on generated
+queries. MQ2008 is read from the folder that the variable LETOR_DATA names, by default ../shared/data/letor; its prices
+are those published for the same kinds of features of MSLR. Settings are chosen on the validation part of every fold.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+from page import Page, panels, run
+from sklearn.datasets import load_svmlight_file
+
+from budgetline import AnytimeRanker, AnytimeRegressor, FeatureGroups
+from budgetline.evaluation import Cascade, cascades, ndcg_score
+
+LETOR = Path(os.environ.get("LETOR_DATA", Path(__file__).resolve().parents[2] / "shared" / "data" / "letor"))
+SHARES = np.linspace(0.02, 1.0, 50)
+"""Budgets, as shares of the cost of all features."""
+SHOWN = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+MSLR_KINDS = {  # body, anchor, title, URL, whole document
+    "term frequency": (20, 20, 10, 10, 20), "inverse document frequency": (50, 50, 20, 20, 50),
+    "tf-idf": (50, 20, 10, 10, 50), "length": (1, 1, 1, 1, 1), "BM25": (100, 50, 10, 10, 100),
+    "language model, absolute": (100, 50, 10, 10, 100), "language model, Dirichlet": (100, 50, 10, 10, 100),
+    "language model, Jelinek-Mercer": (100, 50, 10, 10, 100), "page rank, links, URL": (1, 1, 1, 1, 1, 1),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Documents (n, D), their grades and queries."""
+
+    X: np.ndarray
+    grades: np.ndarray
+    qid: np.ndarray
+
+    def relevant(self) -> Queries:
+        """Return the queries that have a relevant document: squared error is better off without the others."""
+        kept = np.isin(self.qid, np.unique(self.qid[self.grades > 0]))
+        return Queries(self.X[kept], self.grades[kept], self.qid[kept])
+
+    def ndcg(self, scores: np.ndarray, k: int) -> float:
+        """Return NDCG at k of scores."""
+        return ndcg_score(self.grades, scores, self.qid, k=k)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A name, the costs of the features, and folds of queries to learn, choose settings and test on."""
+
+    name: str
+    costs: np.ndarray
+    folds: list[tuple[Queries, Queries, Queries]]
+
+    @property
+    def groups(self) -> FeatureGroups:
+        """Every feature is a group."""
+        return FeatureGroups([[d] for d in range(self.costs.size)], costs=self.costs.tolist())
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run: folds and queries of generated data, ridge constants, trees."""
+
+    folds: int = 5
+    queries: int = 600
+    alphas: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+    trees: int = 300
+    letor: bool = True
+
+
+QUICK = Effort(2, 30, (1e-3, 1e-1), 10, letor=False)
+
+
+def mq2008() -> Task:
+    """Return MQ2008 with its official folds."""
+    parts = []
+    for k in range(1, 6):
+        with gzip.open(LETOR / f"S{k}.txt.gz") as file:
+            X, y, q = load_svmlight_file(file, query_id=True, n_features=46)
+        parts.append(Queries(X.toarray(), y, q))
+
+    def join(numbers: list[int]) -> Queries:
+        own = [parts[n % 5] for n in numbers]
+        return Queries(*(np.concatenate([getattr(p, name) for p in own]) for name in ("X", "grades", "qid")))
+
+    folds = [(join([f, f + 1, f + 2]), join([f + 3]), join([f + 4])) for f in range(5)]
+    return Task("MQ2008", np.concatenate([*MSLR_KINDS.values()]).astype(float), folds)
+
+
+def generated(effort: Effort) -> Task:
+    """Return queries of 40 to 160 documents with 136 features, priced as those of MSLR.
+
+    Features of a kind share what they measure, and more expensive ones measure it with less noise. Grades come from
+    merits within the query.
+    """
+    costs = np.loadtxt(LETOR / "mslr_feature_cost.txt") if LETOR.exists() else np.resize([50.0, 20, 10, 10, 1], 136)
+    folds = []
+    for fold in range(effort.folds):
+        rng = np.random.default_rng(fold)
+        kinds = np.arange(costs.size) // 5
+        weights = rng.normal(size=kinds.max() + 1) * (rng.random(kinds.max() + 1) < 0.4)
+
+        def draw(rng: np.random.Generator = rng, kinds: np.ndarray = kinds, weights: np.ndarray = weights) -> Queries:
+            sizes = rng.integers(40, 161, effort.queries)
+            qid, n = np.repeat(np.arange(sizes.size), sizes), int(sizes.sum())
+            latent = rng.normal(size=(n, kinds.max() + 1)) + rng.normal(size=(sizes.size, kinds.max() + 1))[qid]
+            X = latent[:, kinds] + rng.normal(size=(n, costs.size)) * (3 / costs**0.35)
+            merit = latent @ weights + rng.gumbel(size=n)
+            merit -= (np.bincount(qid, merit) / sizes)[qid]
+            return Queries(X, np.digitize(merit, np.std(merit) * np.array([0.5, 1.2, 1.9, 2.6])).astype(float), qid)
+
+        folds.append((draw(), draw(), draw()))
+    return Task("generated", costs, folds)
+
+
+def curve(costs: np.ndarray, scores: list[np.ndarray], held: Queries, k: int) -> np.ndarray:
+    """Return NDCG at all budgets, from the costs of the stages and the scores of each."""
+    at = np.searchsorted(costs, SHARES * costs[-1] * (1 + 1e-9), side="right") - 1
+    values = {j: held.ndcg(scores[j], k) for j in np.unique(at)}
+    return np.array([values[j] for j in at])
+
+
+def stage_scores(model: AnytimeRanker | AnytimeRegressor, X: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the costs of all stages, and scores."""
+    costs = np.append(0.0, model.sequence_.cumulative_costs)
+    return costs, [np.zeros(len(X)), *model.staged_predict(X)]
+
+
+def chosen(fit: Callable[[float], AnytimeRanker | AnytimeRegressor], validation: Queries, effort: Effort) -> object:
+    """Return the model whose constant is best on the validation queries, over all budgets."""
+    models = [fit(alpha) for alpha in effort.alphas]
+    scores = [curve(*stage_scores(model, validation.X), validation, 5).mean() for model in models]
+    return models[int(np.argmax(scores))]
+
+
+def lambdarank(train: Queries, validation: Queries, effort: Effort) -> lightgbm.LGBMRanker:
+    """Return LightGBM on all features, stopped by the validation queries."""
+
+    def sizes(q: Queries) -> np.ndarray:
+        return np.unique(q.qid, return_counts=True)[1][np.argsort(np.unique(q.qid, return_index=True)[1])]
+
+    train, validation = (Queries(*(a[np.argsort(q.qid, kind="stable")] for a in (q.X, q.grades, q.qid))) for q in (train, validation))  # fmt: skip  # noqa: E501
+    model = lightgbm.LGBMRanker(
+        n_estimators=effort.trees, learning_rate=0.05, num_leaves=15, min_child_samples=50, random_state=0,
+        n_jobs=2, verbose=-1,
+    )  # fmt: skip
+    return model.fit(
+        train.X, train.grades.astype(int), group=sizes(train),
+        eval_set=[(validation.X, validation.grades.astype(int))], eval_group=[sizes(validation)], eval_at=[5],
+        callbacks=[lightgbm.early_stopping(50, verbose=False)],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """Curves (folds, budgets) by method and k, LightGBM's NDCG (folds,) by k, and cascades on test queries by share."""
+
+    curves: dict[tuple[str, int], np.ndarray]
+    trees: dict[int, np.ndarray]
+    cascades: dict[float, np.ndarray]
+    """Average cost over that of all features, NDCG@10, and what the plain order has for that budget and for all."""
+
+
+def measured(task: Task, effort: Effort) -> Found:
+    """Run all folds."""
+    curves: dict[tuple[str, int], list[np.ndarray]] = {}
+    trees: dict[int, list[float]] = {5: [], 10: []}
+    shares: dict[float, list[list[float]]] = {share: [] for share in SHOWN[:-1]}
+    for train, validation, test in task.folds:
+        only = train.relevant()
+
+        def squares(alpha: float, own: Queries = only) -> AnytimeRegressor:
+            return AnytimeRegressor(task.groups, rule="omp", alpha=alpha).fit(own.X, own.grades)
+
+        def softmax(alpha: float, own: Queries = train) -> AnytimeRanker:
+            return AnytimeRanker(task.groups, rule="omp", alpha=alpha).fit(own.X, own.grades, qid=own.qid)
+
+        models = {
+            "squared error": chosen(squares, validation, effort), "softmax": chosen(softmax, validation, effort),
+        }  # fmt: skip
+        for name, model in models.items():
+            costs, scores = stage_scores(model, test.X)
+            for k in (5, 10):
+                curves.setdefault((name, k), []).append(curve(costs, scores, test, k))
+        boosted = lambdarank(train, validation, effort).predict(test.X)
+        for k in trees:
+            trees[k].append(test.ndcg(boosted, k))
+        ranker, total = models["softmax"], float(task.costs.sum())
+        front = cascades(ranker, validation.X, validation.grades, validation.qid)
+        for share, rows in shares.items():
+            plain = curves["softmax", 10][-1]
+            rows.append([*on_test(front, share * total, ranker, test, total), plain[at(share)], plain[-1]])
+    return Found(
+        {key: np.array(value) for key, value in curves.items()}, {k: np.array(v) for k, v in trees.items()},
+        {share: np.array(rows) for share, rows in shares.items()},
+    )  # fmt: skip
+
+
+def at(share: float) -> int:
+    """Return the position of a budget."""
+    return int(np.argmin(np.abs(SHARES - share)))
+
+
+def on_test(front: list[Cascade], budget: float, model: object, test: Queries, total: float) -> list[float]:
+    """Return the cost, as a share, and NDCG of the best cascade for a budget, on test queries."""
+    within = [each for each in front if each.cost <= budget]
+    found = within[-1].evaluate(model, test.X, test.grades, test.qid)
+    return [found.cost / total, found.value]
+
+
+def plus(values: np.ndarray) -> str:
+    """Return a mean with its standard error."""
+    return f"{values.mean():+.4f} ± {values.std(ddof=1) / np.sqrt(values.size):.4f}"
+
+
+def conclusion(task: Task, found: Found) -> str:
+    """Say in words what was found."""
+    gained = found.curves["softmax", 5].mean(axis=1) - found.curves["squared error", 5].mean(axis=1)
+    error = gained.std(ddof=1) / np.sqrt(gained.size)
+    verdict = (
+        "better" if gained.mean() > 2 * error else "worse" if gained.mean() < -2 * error else "not clearly different"
+    )
+    behind = found.trees[5] - found.curves["softmax", 5][:, -1]
+    return (
+        f"**{task.name}**: over all budgets, softmax within queries is {verdict}: NDCG@5 {plus(gained)} compared with "
+        f"squared error of the grades. With all features it is {plus(-behind)} from LightGBM's lambdarank."
+    )
+
+
+def section(task: Task, found: Found) -> Iterator[str]:
+    """Yield the lines of a data set."""
+    sizes = [np.unique(part.qid).size for part in task.folds[0]]
+    yield from [
+        f"## {task.name}", "",
+        f"{sum(sizes)} queries, {task.costs.size} features, {len(task.folds)} folds. Means over the folds, ± one "
+        "standard error of the paired difference.", "",
+        "| budget, share of all | NDCG@5, squared error | NDCG@5, softmax | difference | NDCG@10, difference |",
+        "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for share in SHOWN:
+        old, new = (found.curves[name, 5][:, at(share)] for name in ("squared error", "softmax"))
+        ten = found.curves["softmax", 10][:, at(share)] - found.curves["squared error", 10][:, at(share)]
+        yield f"| {share:.0%} | {old.mean():.4f} | {new.mean():.4f} | {plus(new - old)} | {plus(ten)} |"
+    yield from [
+        "", f"LightGBM lambdarank, all features: NDCG@5 {found.trees[5].mean():.4f}, @10 {found.trees[10].mean():.4f}.",
+        "", "Cascades of at most three levels, chosen on the validation queries for an average cost:", "",
+        "| cost allowed | cost on test queries | NDCG@10 | plain order at the cost allowed | all features |",
+        "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for share, rows in found.cascades.items():
+        cost, value, plain, full = rows.T
+        differences = f"{value.mean():.4f} | {plain.mean():.4f} ({plus(value - plain)}) | {plus(value - full)} |"
+        yield f"| {share:.0%} | {cost.mean():.1%} | {differences}"
+    yield ""
+
+
+def report(effort: Effort) -> Page:
+    """Return the page."""
+    tasks = [*([mq2008()] if effort.letor and LETOR.exists() else []), generated(effort)]
+    results = [measured(task, effort) for task in tasks]
+    page = Page(["# Rankings", ""])
+    page.add(*(line for task, found in zip(tasks, results, strict=True) for line in (conclusion(task, found), "")))
+    figure, axes = panels(len(tasks))
+    for ax, task, found in zip(axes, tasks, results, strict=True):
+        for name, colour in (("softmax", "#0072B2"), ("squared error", "#E69F00")):
+            mean = found.curves[name, 5].mean(axis=0)
+            ax.plot(SHARES, mean, label=name, color=colour)
+        ax.axhline(found.trees[5].mean(), color="#8a8a8a", linestyle=":", label="LightGBM, all features")
+        ax.set(title=task.name, xlabel="budget, share of the cost of all features", ylabel="NDCG@5")
+        ax.legend()
+    page.show("rankings", figure, "NDCG@5 against the budget, for softmax within queries and for squared error")
+    for task, found in zip(tasks, results, strict=True):
+        page.add(*section(task, found))
+    page.add(
+        "Prices of MQ2008, by kind of feature and field (body, anchor, title, URL, whole document), are those "
+        "published for the same kinds of MSLR: "
+        + "; ".join(f"{kind} {', '.join(map(str, prices))}" for kind, prices in MSLR_KINDS.items()) + ".",
+        "",
+        "Every feature is a group. Rule omp. The ridge constant is the best on validation queries, over all budgets. "
+        "Squared error learns from queries with a relevant document alone, which is better for it. "
+        f"`python experiments/{Path(sys.argv[0]).name} --write docs/results/rankings.md` makes this page.",
+        "",
+    )  # fmt: skip
+    return page
+
+
+if __name__ == "__main__":
+    run(report, Effort(), QUICK, __doc__)

@@ -1,0 +1,1 @@
+"""Best sets of quadratic problems, upper bounds on them, and certificates with their verifier; it knows no models."""

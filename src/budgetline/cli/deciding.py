@@ -1,0 +1,191 @@
+"""``budgetline plan``, ``next`` and ``certify``: what to buy, and how close the order is to optimal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from typer import Argument, Option
+
+from budgetline.arrays import Positions
+from budgetline.bounds.certificate import SHOWN
+from budgetline.cli import options
+from budgetline.cli.data import Files, check_output, evaluation_rows, writing
+from budgetline.cli.options import FileOptions, TargetOptions
+from budgetline.cli.printing import Printer, Refused, in_line, refusing
+from budgetline.groups.parsing import places_of, positions_of
+from budgetline.model.anytime import AnytimeModel
+from budgetline.optimality import Plan
+from budgetline.optimality.next_groups import next_groups
+from budgetline.persistence import save
+from budgetline.persistence.model_file import load_linear
+from budgetline.report.builders import certified_at, next_record, plan_explained, plan_record
+from budgetline.report.content import CertifiedShare
+from budgetline.report.formatting import amount, at_least, share
+
+HEADER = ("budget", "cost", "explained, training data", "share of the optimum", "groups, in order")
+WORDS = {
+    "optimal": "it is proven that no set within the budget explains more of the training data, with the ridge penalty.",
+    "≥": "the proven share of what the best set explains; a longer --time-limit may prove more.",
+    "not known": "for this loss, no useful bound on what other sets explain is known.",
+    "about": "an estimate; add DATA, the data that the model learned from, to refit the plan.",
+}
+"""Words in the table of plans, and their meaning."""
+CORRECTED = "The sets maximise what they explain less the correction of the model; the proofs are about that, too."
+TRIVIAL = "Below the cost of all groups this bound is trivial: the order may be much closer to optimal than it says."
+"""What to make of the only bound for losses other than squared error."""
+
+
+def plan(
+    model: options.ModelFile,
+    data: Annotated[
+        str | None, Argument(metavar="[DATA]", help="The data that the model learned from, to refit the plan.")
+    ] = None,
+    *,
+    budget: Annotated[list[float], Option("--budget", "-b", metavar="B", min=0, help="Budget, repeatable.")],
+    include: Annotated[list[str] | None, Option(metavar="A,B,…", help="Groups to buy; repeatable.")] = None,
+    exclude: Annotated[
+        list[str] | None, Option(metavar="A,B,…", help="Groups not to buy; repeatable.", rich_help_panel="Options")
+    ] = None,
+    time_limit: options.TimeLimitSeconds = 5.0,
+    output: Annotated[
+        Path | None, Option("-o", "--output", metavar="MODEL", help="Where to write the plan, as a model.")
+    ] = None,
+    target: TargetOptions,
+    reading: FileOptions,
+    printer: Printer,
+) -> None:
+    """Find the best groups for a budget that is known. The plan is written as a model, for all other commands.
+
+    Example: budgetline plan heart.budgetline -b 50 --exclude ecg -o plan.budgetline
+    """
+    files = None if data is None else Files(data, reading, target.drop_missing_target)
+    check_output(output, inputs=[model, *(files.paths if files else ())])
+    if output is not None and len(budget) > 1:
+        raise Refused("a file holds one plan: use one --budget, or no --output")
+    found, rows = load_linear(model), {}
+    if files is not None:
+        table, _ = evaluation_rows(found.model_, files, target, printer, "a plan")
+        rows = {"X": table.X, "y": table.y, "sample_weight": table.weight}
+    elif target != TargetOptions():
+        raise Refused("--target and --sample-weight are columns of DATA: add DATA")
+    known = found.model_.groups.names
+    inside, outside = options.group_names("--include", include, known), options.group_names("--exclude", exclude, known)
+    with refusing():
+        plans = found.plans(
+            budget, include=inside, exclude=outside, time_limit=time_limit,
+            progress=printer.progress, **rows,
+        )  # fmt: skip
+    _print_plans(budget, plans, printer)
+    if output is not None:
+        with writing(output):
+            save(plans[0], output)
+        printer.note(f"wrote {output}: a model of this plan")
+    records = [{"budget": each, **plan_record(plan)} for each, plan in zip(budget, plans, strict=True)]
+    written = {} if output is None else {"written": str(output)}
+    printer.document({"model": str(model), "loss": found.model_.family.loss, "plans": records, **written})
+
+
+def _print_plans(budgets: list[float], plans: tuple[Plan, ...], printer: Printer) -> None:
+    cells = []
+    for budget, each in zip(budgets, plans, strict=True):
+        estimated = "about " if each.ratio is None and not each.refitted else ""
+        proven = "not known" if each.ratio is None else "optimal" if each.optimal else f"≥ {at_least(each.ratio)}"
+        explained = f"{estimated}{share(plan_explained(each))}"
+        cells.append([amount(budget), amount(each.cost), explained, proven, in_line(each.groups) or "none"])
+    printer.table(HEADER, cells, left={3, 4})
+    printer.say()
+    for word, meaning in WORDS.items():
+        if any(word in cell for row in cells for cell in row[2:4]):
+            printer.paragraph(f"{word}: {meaning}")
+    if plans[0].model_.penalties is not None:
+        printer.paragraph(CORRECTED)
+
+
+def next_(
+    model: options.ModelFile,
+    data: Annotated[
+        str | None, Argument(metavar="[DATA]", help="Rows to decide, with the columns of the available groups.")
+    ] = None,
+    *,
+    available: Annotated[
+        list[str] | None, Option(metavar="A,B,…", help="The groups that are available; repeatable. Default: none.")
+    ] = None,
+    budget: Annotated[float | None, Option("--budget", "-b", min=0, help="Leave out groups that cost more.")] = None,
+    reading: FileOptions,
+    printer: Printer,
+) -> None:
+    """Rank what to buy next: by gain per cost, or for rows of DATA by the chance of another decision per cost.
+
+    Example: budgetline next heart.budgetline patient.csv --available age,cp
+    """
+    found = load_linear(model).model_
+    have = options.group_names("--available", available, found.groups.names)
+    if data is not None and found.classes is None:
+        raise Refused(f"DATA is for classification, and {model} is a regression")
+    with refusing():
+        columns = _columns_of(found, have)
+        X = None if data is None else _rows(Files(data, reading), found, columns, printer)
+        ranking = next_groups(found, have, budget=budget, X=X)
+    cost = found.groups.cost_of(ranking.available)
+    printer.say(f"available: {in_line(ranking.available) or 'nothing'}; cost {amount(cost)}\n")
+    nothing = "nothing is left to buy" + " within the budget" * (budget is not None)
+    printer.say(str(ranking) if len(ranking) else nothing)
+    if ranking.unknown:
+        printer.say(f"not ranked, because the sequence ended before them: {in_line(ranking.unknown)}")
+    printer.document({"model": str(model), **next_record(found, ranking)})
+
+
+def _columns_of(model: AnytimeModel, available: list[str]) -> Positions:
+    """Return the columns of the available groups that the sequence holds; with an encoding, columns of the design."""
+    there = model.groups.prices.closure(positions_of("--available", available, places_of(model.groups.names)))
+    parts = (model.layout.columns[g] for g in model.sequence.order.tolist() if there[g])
+    return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *parts]))
+
+
+def _rows(files: Files, model: AnytimeModel, columns: Positions, printer: Printer) -> object:
+    """Read columns of all rows; with an encoding, the raw columns of these columns."""
+    if not columns.size:
+        raise Refused("DATA needs available groups that the model uses: name them, --available A,B")
+    return files.read_all(files.source_for(model, None, columns), printer, f"a ranking for {files.place}").X
+
+
+def certify(
+    model: options.ModelFile,
+    *,
+    time_limit: options.TimeLimitSeconds = 5.0,
+    budget: Annotated[
+        list[float] | None, Option(metavar="B", min=0, help="Budget to show, repeatable. Default: shares of all costs.")
+    ] = None,
+    printer: Printer,
+) -> None:
+    """Prove how close the order is to optimal at every budget, on the training data.
+
+    Example: budgetline certify heart.budgetline --time-limit 60
+    """
+    found = load_linear(model)
+    with refusing():
+        certificate = found.certificate(budget, time_limit=time_limit, progress=printer.progress)
+    budgets = budget or [part * certificate.total_cost for part in SHOWN]
+    proven = certified_at(certificate, budgets, certificate.total_cost)
+    mean = CertifiedShare(*map(float, certificate.timeliness()))
+    printer.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
+    trivial = certificate.loss != "squared_error"
+    if trivial:
+        printer.paragraph(f"{certificate.notes[0]} {TRIVIAL}")
+        printer.say()
+    pairs = zip([*map(amount, budgets), "mean over budgets"], [*proven, mean], strict=True)
+    cells = ([label, share(each.achieved), share(each.bound), at_least(each.ratio)] for label, each in pairs)
+    printer.table(["budget", "explained", "bound on any set", "certified share of the optimum"], cells)
+    printer.say()
+    printer.paragraph(
+        "All values are about the training data, with the ridge penalty. Every budget has its own best set: no single "
+        "order needs to reach all of them. The mean is over budgets from 0 to the cost of all groups (timeliness)."
+    )
+    for note in () if trivial else certificate.notes:
+        printer.paragraph(note)
+    about = {"loss": certificate.loss, "alpha": certificate.alpha, "total_cost": certificate.total_cost}
+    *rows, last = ({"explained": each.achieved, "bound": each.bound, "ratio": each.ratio} for each in (*proven, mean))
+    rows = [{"budget": each, **row} for each, row in zip(budgets, rows, strict=True)]
+    printer.document({"model": str(model), **about, "budgets": rows, "timeliness": last, "notes": certificate.notes})

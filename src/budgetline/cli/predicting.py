@@ -1,0 +1,178 @@
+"""``budgetline predict`` and ``export``: use a model on new rows, or elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated, NamedTuple, TextIO
+
+import numpy as np
+from typer import Option
+
+from budgetline.arrays import Array, Float
+from budgetline.cli import options
+from budgetline.cli.data import Files, check_output, writing
+from budgetline.cli.options import FileOptions
+from budgetline.cli.printing import Printer, Refused, refusing
+from budgetline.files import replacing
+from budgetline.inputs import NamedArray
+from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel, absent_columns, with_missing
+from budgetline.model.stages import LinearModel
+from budgetline.persistence import to_onnx
+from budgetline.persistence.model_file import load_linear
+from budgetline.report.formatting import amount, listed
+
+
+def predict(
+    model: options.ModelFile,
+    data: options.DataFiles,
+    *,
+    budget: options.Budget = None,
+    stage: Annotated[int | None, Option(metavar="N", min=0, help="Use the first N groups.")] = None,
+    available: Annotated[
+        list[str] | None,
+        Option(metavar="A,B,…", help="Use exactly these groups; repeatable. auto: the groups that each row has."),
+    ] = None,
+    proba: Annotated[bool, Option("--proba", help="Probabilities of the classes instead of labels.")] = False,
+    keep: Annotated[
+        list[str] | None, Option(metavar="A,B,…", help="Columns of DATA to copy to the output; repeatable.")
+    ] = None,
+    output: Annotated[
+        Path | None, Option("-o", "--output", metavar="FILE", help="Where to write: predictions.csv. Default: stdout.")
+    ] = None,
+    reading: FileOptions,
+    printer: Printer,
+) -> None:
+    """Predict every row of DATA with the groups that a budget buys. DATA needs only the columns of these groups.
+
+    Example: budgetline predict heart.budgetline new.csv --budget 20 --proba -o predictions.csv
+    """
+    files = Files(data, reading)
+    check_output(output, ".csv", inputs=[model, *files.paths])
+    found = load_linear(model).model_
+    if proba and found.classes is None:
+        raise Refused(f"--proba is for classification, and {model} is a regression")
+    chosen = _choose(found, budget, stage, available)
+    cost, total = found.groups.cost_of(chosen.names), float(found.sequence.costs.sum())
+    used, most = ("groups used where they are available", "at most ") if chosen.by_row else ("groups used", "")
+    printer.note(f"{used}: {listed(chosen.names) or 'none'}; cost {most}{amount(cost)} of {amount(total)}")
+    header = _header(found, proba)
+    kept = _kept(files, keep, header)
+    scores = _scores(found, chosen, files, printer)
+    blocks = (found.respond(block, "predict_proba" if proba else "predict") for block in scores)
+    record = {"model": str(model), "groups": chosen.names, "cost": cost, "columns": header}
+    columns, copies = [*kept, *header], files.values(kept)
+    if output is not None:
+        with writing(output), replacing(output) as file:
+            text = TextIOWrapper(file, encoding="utf-8", newline="")
+            rows = _write_csv(text, columns, blocks, copies)
+            text.detach()
+        printer.note(f"wrote {output}: {rows:,} rows")
+        printer.document({**record, "rows": rows, "written": str(output)})
+    elif printer.as_json:
+        extra = {"kept": _columns(kept, copies)} if kept else {}
+        printer.document({**record, **extra, "predictions": [row for block in blocks for row in block.tolist()]})
+    else:
+        _write_csv(sys.stdout, columns, blocks, copies)
+
+
+def export(
+    model: options.ModelFile,
+    *,
+    output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write: model.onnx.")],
+    printer: Printer,
+) -> None:
+    """Write a model as an ONNX graph with the inputs X (with an encoding: the columns by name) and stage or budget.
+
+    Example: budgetline export heart.budgetline -o heart.onnx
+    """
+    check_output(output, ".onnx", inputs=[model])
+    found = load_linear(model)
+    with refusing(), writing(output):
+        graph = to_onnx(found, output).graph
+    names = {"inputs": [put.name for put in graph.input], "outputs": [put.name for put in graph.output]}
+    printer.note(f"wrote {output}")
+    printer.say(f"inputs: {', '.join(names['inputs'])}; outputs: {', '.join(names['outputs'])}")
+    printer.document({"written": str(output), **names})
+
+
+class ChosenGroups(NamedTuple):
+    """The groups to predict from; ``by_row``: those of them that each row has. ``linear`` is the model of all."""
+
+    names: list[str]
+    linear: LinearModel
+    by_row: bool
+
+
+def _choose(model: AnytimeModel, budget: float | None, stage: int | None, available: list[str] | None) -> ChosenGroups:
+    """Return the groups that the options ask for."""
+    by_row = available == ["auto"] and "auto" not in model.groups.names
+    wanted = None if by_row or not available else options.group_names("--available", available, model.groups.names)
+    with refusing():
+        linear = model.stages.choose(budget, stage, wanted)
+        last = model.stages.last_stage(budget, stage, wanted)
+    names = [name for name in model.sequence.groups[:last] if wanted is None or name in wanted]
+    return ChosenGroups(names, linear, by_row)
+
+
+def _scores(model: AnytimeModel, chosen: ChosenGroups, files: Files, printer: Printer) -> Iterator[Float]:
+    """Yield scores (m, P), chunk by chunk. Only columns of the groups are read; with ``by_row`` they may be absent."""
+    names, linear, by_row = chosen
+    needed = model.labels_of(len(names)) if by_row else ()
+    with refusing(files.place):
+        absent, text = absent_columns(model.columns, needed, files.numeric if needed else ())
+    if text:
+        printer.warn(f"{files.place}: {text}")
+    source, watch = files.source_for(model, None, linear.columns, absent=absent), model.watch()
+    columns = source.feature_names or ()
+    gaps = [name for name in needed if name not in columns]
+    for chunk in files.chunks(source, printer):
+        if not linear.columns.size:
+            yield np.tile(linear.intercept, (chunk.n_rows, 1))
+            continue
+        X = NamedArray(chunk.X, columns) if isinstance(chunk.X, np.ndarray) else chunk.X
+        with refusing(), chunk.located():
+            if by_row:
+                yield model.scores(with_missing(X, gaps), stage=len(names), available="auto", watch=watch)
+            else:
+                yield model.scores(X, available=names, watch=watch)
+    if unknown := watch.new():
+        printer.warn(unknown)
+
+
+def _header(model: AnytimeModel, proba: bool) -> list[str]:
+    if proba and model.classes is not None:
+        return [f"p({label})" for label in model.classes.tolist()]
+    several = model.target_shape if model.classes is None else ()
+    return [f"prediction_{k}" for k in range(several[0])] if several else ["prediction"]
+
+
+def _kept(files: Files, keep: list[str] | None, header: list[str]) -> list[str]:
+    """Return the columns to copy to the output, which must not be in the header already."""
+    names = options.names_of(keep, files.numeric) if keep else []
+    files.check_columns({"--keep": names})
+    if twice := [name for name in names if name in header or names.count(name) > 1]:
+        raise Refused(f"--keep: the output would have two columns {shown(twice[0])}")
+    return names
+
+
+def _columns(names: list[str], rows: Iterable[tuple[object, ...]]) -> dict[str, list[object]]:
+    """Return rows as columns for a JSON document: dates and the like as text."""
+    plain = ([v if isinstance(v, str | int | float | None) else str(v) for v in row] for row in rows)
+    return dict(zip(names, map(list, zip(*plain, strict=True)), strict=True))
+
+
+def _write_csv(file: TextIO, header: list[str], blocks: Iterable[Array], copies: Iterator[tuple[object, ...]]) -> int:
+    """Write predictions as they come, after copied columns, with all digits; return how many rows there are."""
+    writer, rows = csv.writer(file, lineterminator="\n"), 0
+    for block in blocks:
+        if not rows:  # not before the first block: an error then leaves stdout empty
+            writer.writerow(header)
+        for values in block.reshape(len(block), -1).tolist():
+            writer.writerow([*next(copies, ()), *values])
+        rows += len(block)
+    return rows

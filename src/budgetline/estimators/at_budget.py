@@ -1,0 +1,144 @@
+"""Methods that predict at a budget, at a stage or from available groups; every estimator with stages has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sklearn.base import is_classifier
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from budgetline.arrays import Array, Float
+from budgetline.devices import like, on_host
+from budgetline.model.staged import Available
+
+
+class PredictsAtBudget:
+    """Predictions of the fitted model ``model_``. Comes before scikit-learn's mixins, whose ``score`` has no budget."""
+
+    model_: Any  # an AnytimeModel, or PrefixModels
+
+    def predict(
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
+    ) -> Array:
+        """Predict with the whole sequence, or with what a budget, a stage or the available groups allow.
+
+        Only the columns that the chosen model uses are read: the others may be NaN, or missing from a data frame.
+        Columns of a frame are found by their names, in any order; arrays have the columns of ``fit``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        budget : float, optional
+            Use the longest prefix of the sequence that costs no more.
+        stage : int, optional
+            Use the first ``stage`` groups; 0 is the training mean, or the most frequent class.
+        available : collection of group names, or "auto", optional
+            Use exactly these groups, in or out of order. For squared error this is the least-squares model on them,
+            exact for every subset. For other losses prefixes are exact, and other subsets are fitted to what the model
+            knows of the distribution of the training rows. Groups not in the sequence add nothing.
+            With "auto", each row is predicted from the groups that it has: those whose columns are not all missing (NaN
+            or null). Columns that X lacks count as missing, and a warning names them. A budget or a stage then limits
+            these groups. Without an encoding, a row that has only a part of a group is an error.
+            `StagedEstimators` use the longest prefix inside the available groups, and do not accept "auto".
+
+        Returns
+        -------
+        array of shape (n,), or (n, P) for several targets
+        """
+        return self._answer("predict", X, budget, stage, available)
+
+    def staged_predict(self, X: object) -> Iterator[Array]:
+        """Yield the predictions after each group."""
+        return self._staged("predict", X)
+
+    def score(
+        self,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
+    ) -> float:
+        """Return R², or the share of labels predicted correctly; keywords as in ``predict``."""
+        predicted = self.predict(X, budget=budget, stage=stage, available=available)
+        measure = accuracy_score if is_classifier(self) else r2_score
+        return float(measure(on_host(y), on_host(predicted), sample_weight=on_host(sample_weight)))
+
+    def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
+        """Return the result of a method at a budget, at a stage, or from available groups."""
+        check_is_fitted(self)
+        return like(X, self.model_.answer(X, method, budget=budget, stage=stage, available=available))
+
+    def _staged(self, method: str, X: object) -> Iterator[Array]:
+        """Yield the result of a method after each group."""
+        check_is_fitted(self)
+        yield from (like(X, found) for found in self.model_.staged(X, method))
+
+    # notebooks show the order below scikit-learn's diagram
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._order_in_html()  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        return {kind: text + self._order_in_html() * (kind == "text/html") for kind, text in bundle.items()}
+
+    def _order_in_html(self) -> str:
+        return self.model_.sequence.to_html() if hasattr(self, "model_") else ""
+
+
+def _offered(method: str) -> Callable[[ClassifiesAtBudget], bool]:
+    return lambda self: self._offers(method)
+
+
+class ClassifiesAtBudget(PredictsAtBudget):
+    """Adds probabilities and scores of classes."""
+
+    @available_if(_offered("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
+    ) -> Float:
+        """Return probabilities of the classes, shape (n, P); keywords as in :meth:`predict`."""
+        return self._answer("predict_proba", X, budget, stage, available)
+
+    @available_if(_offered("predict_log_proba"))  # type: ignore[untyped-decorator]
+    def predict_log_proba(
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
+    ) -> Float:
+        """Return log probabilities of the classes, shape (n, P); keywords as in :meth:`predict`."""
+        return self._answer("predict_log_proba", X, budget, stage, available)
+
+    @available_if(_offered("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(
+        self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
+    ) -> Float:
+        """Return scores: log odds of the second of two classes, shape (n,), or one score per class, shape (n, P).
+
+        Keywords as in :meth:`predict`; stage 0 is the model of the class frequencies alone. The probabilities of more
+        than two classes are the softmax of their scores. `StagedEstimators` return the scores of their estimator.
+        """
+        return self._answer("decision_function", X, budget, stage, available)
+
+    @available_if(_offered("predict_proba"))  # type: ignore[untyped-decorator]
+    def staged_predict_proba(self, X: object) -> Iterator[Float]:
+        """Yield the probabilities after each group."""
+        return self._staged("predict_proba", X)
+
+    @available_if(_offered("predict_log_proba"))  # type: ignore[untyped-decorator]
+    def staged_predict_log_proba(self, X: object) -> Iterator[Float]:
+        """Yield the log probabilities after each group."""
+        return self._staged("predict_log_proba", X)
+
+    @available_if(_offered("decision_function"))  # type: ignore[untyped-decorator]
+    def staged_decision_function(self, X: object) -> Iterator[Float]:
+        """Yield the scores after each group."""
+        return self._staged("decision_function", X)
+
+    def _offers(self, method: str) -> bool:
+        """Return whether the model has a method; the error of ``StagedEstimators`` names their estimator."""
+        return True

@@ -1,0 +1,336 @@
+"""Estimators whose losses are over sets of rows: AnytimeRanker and AnytimeSurvival, and their searches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from budgetline.arrays import Array, Float
+from budgetline.data.dask import is_dask
+from budgetline.estimators.at_budget import PredictsAtBudget
+from budgetline.estimators.base import AnytimeEstimator, HasAlpha
+from budgetline.estimators.cross_validation import HasSearch
+from budgetline.estimators.reading import CheckedTarget
+from budgetline.evaluation.rankings import ndcg_score
+from budgetline.evaluation.survival import concordance, survival_function
+from budgetline.files import PathName
+from budgetline.fitting import Task
+from budgetline.glm.set_families import Cox, Listwise, SetFamily
+from budgetline.inputs import check_survival, check_weight
+from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel
+from budgetline.model.staged import Available
+from budgetline.moments.passes import Passes
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SetsEstimator(PredictsAtBudget, AnytimeEstimator):
+    """What estimators with losses over sets share. Their targets are pairs: values, and queries or strata."""
+
+    tol: float = 1e-10
+
+    model_: AnytimeModel = field(init=False)
+
+    _parameter_constraints = AnytimeEstimator._parameter_constraints | {
+        "tol": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def family(self) -> SetFamily:
+        """Return the loss."""
+        raise NotImplementedError
+
+    def _learn_sets(self, X: object, y: object, of: object, sample_weight: object, groups: object) -> Self:
+        """Learn from values y of rows and from ``of``, the query or stratum of each."""
+        return self._fit(X, None if y is None else (y, of), sample_weight, None, None, None, groups)
+
+    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
+        raise TypeError(f"{type(self).__name__} learns from rows in memory: rows at risk are in all chunks")
+
+    def _target(self, y: object, sample_weight: object, n_rows: int) -> CheckedTarget:
+        assert isinstance(y, tuple)
+        values, of = y
+        weight, family = check_weight(sample_weight, n_rows), self.family()
+        return Task(family, self.tol), family.encode(values, of, n_rows, weight), weight
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BaseRanker(SetsEstimator):
+    """What AnytimeRanker and AnytimeRankerCV share."""
+
+    def fit(  # type: ignore[override]
+        self, X: object, y: object = None, sample_weight: object = None, *, qid: object = None, group: object = None
+    ) -> Self:
+        """Learn the sequence and the ranking of every prefix.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Source
+            A table of shape (n, D), one row per document. Or a source, opened with ``qid``, whose chunks hold whole
+            queries, which is checked; then rule "score" or "omp", and no search.
+        y : array of shape (n,)
+            Grades of relevance from 0 on; the gain of a grade is 2^grade − 1. Queries without a relevant document say
+            nothing about the order.
+        sample_weight : array of shape (n,), optional
+            Weights of the queries: the same for all documents of one.
+        qid : array of shape (n,)
+            The query of every row, in any order.
+        group : array of int, optional
+            Instead of ``qid``: numbers of adjacent rows that belong to one query.
+        """
+        queries = _queries_of(qid, group)
+        if is_dask(X):
+            raise TypeError("dask collections hold no queries: pass a source, open_data(…, qid=…)")
+        return self._learn_sets(X, y, queries, sample_weight, queries)
+
+    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
+        AnytimeEstimator._check_source(self, passes, checkpoint)
+        if self._n_folds() is not None:
+            raise TypeError(f"{type(self).__name__} searches on rows in memory: use AnytimeRanker for a source")
+
+    def _source_task(self, passes: Passes) -> Task:
+        return Task(self.family(), self.tol)
+
+    def score(  # type: ignore[override]
+        self,
+        X: object,
+        y: object,
+        sample_weight: None = None,
+        *,
+        qid: object = None,
+        k: int | None = 10,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
+    ) -> float:
+        """Return NDCG at k, the mean over queries; keywords as in ``predict``."""
+        if sample_weight is not None:
+            raise ValueError("NDCG accepts no sample_weight: it is a mean over queries")
+        scores = self.predict(X, budget=budget, stage=stage, available=available)
+        return ndcg_score(np.asarray(y), scores, np.asarray(qid), k=k)
+
+    def family(self) -> SetFamily:
+        """Return softmax within queries."""
+        return Listwise()
+
+
+def _queries_of(qid: object, group: object) -> object:
+    """Return the query of every row, from numbers of rows if these are given."""
+    if group is None:
+        return qid
+    if qid is not None:
+        raise ValueError("qid and group say the same: pass one of them")
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or np.any(sizes < 1):
+        raise ValueError(f"group must be numbers of rows ≥ 1, got {shown(group)}")
+    return np.repeat(np.arange(sizes.size), sizes)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AnytimeRanker(BaseRanker, HasAlpha):
+    """Ranking of documents within queries, with feature groups that are computed one after another.
+
+    Learns an order of the groups and, for every prefix of it, a linear score by softmax within queries,
+
+        min_w  mean over queries of [log Σ_i exp(w'x_i) − Σ_i p_i w'x_i] + ridge,   p_i ∝ 2^grade − 1,
+
+    a convex stand-in for NDCG. ``predict`` returns scores: within a query, the highest comes first. The loss is divided
+    by the number of documents, so that ``alpha`` does not depend on how many queries they belong to.
+
+    Parameters
+    ----------
+    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, encoding
+        As in :class:`AnytimeRegressor`.
+    rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
+        As in :class:`AnytimeClassifier`. Gradients are whitened by the covariance within queries.
+    alpha : float, "auto" or None
+        Ridge constant, on standardised data. "auto" chooses the likeliest constant for the model of all groups. None is
+        "auto" with an encoding, else 1e-5.
+    correction : float
+        Subtract this multiple of what noise alone would explain and cost from every gain.
+    tol : float
+        Largest entry of the gradient at which a stage counts as fitted, in units of the first gradient's deviation.
+
+    Attributes
+    ----------
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
+        As in :class:`AnytimeRegressor`. Intercepts make the mean score zero; they change no order.
+    alpha_ : float
+        The ridge constant that ``alpha="auto"`` has chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import AnytimeRanker
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(200, 3)), np.repeat(np.arange(20), 10)
+    >>> grades = (X[:, 1] + rng.normal(size=200) > 1).astype(int)
+    >>> model = AnytimeRanker(costs=[1, 2, 5]).fit(X, grades, qid=qid)
+    >>> model.sequence_.groups[0], round(model.score(X, grades, qid=qid, k=5, budget=2), 2)
+    ('1', 0.76)
+    """
+
+    _parameter_constraints = BaseRanker._parameter_constraints | HasAlpha._parameter_constraints
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AnytimeRankerCV(BaseRanker, HasSearch):  # type: ignore[misc]
+    """AnytimeRanker with ``alpha`` and ``correction`` chosen by cross-validation over queries, for all budgets at once.
+
+    Queries are never split between folds. Parameters and attributes are those of :class:`AnytimeRanker`, and of the
+    search in :class:`AnytimeRegressorCV`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import AnytimeRankerCV
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(200, 3)), np.repeat(np.arange(20), 10)
+    >>> grades = (X[:, 1] + rng.normal(size=200) > 1).astype(int)
+    >>> AnytimeRankerCV(costs=[1, 2, 5]).fit(X, grades, qid=qid).sequence_.groups[0]
+    '1'
+    """
+
+    alphas: ArrayLike = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+
+    _parameter_constraints = BaseRanker._parameter_constraints | HasSearch._parameter_constraints
+    _plain: ClassVar = AnytimeRanker
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BaseSurvival(SetsEstimator):
+    """What AnytimeSurvival and AnytimeSurvivalCV share."""
+
+    ties: str = "efron"
+
+    _parameter_constraints = SetsEstimator._parameter_constraints | {"ties": [StrOptions({"efron", "breslow"})]}
+
+    def fit(  # type: ignore[override]
+        self,
+        X: object,
+        time: object = None,
+        event: object = None,
+        sample_weight: object = None,
+        *,
+        strata: object = None,
+    ) -> Self:
+        """Learn the sequence and the risk scores of every prefix.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        time : array of shape (n,)
+            Times of events or of censoring, ≥ 0. Or, without ``event``, a structured array with one field of flags, the
+            event, and one of times, as scikit-survival has it.
+        event : array of shape (n,), optional
+            Whether the event happened at ``time``; otherwise the row is censored then.
+        sample_weight : array of shape (n,), optional
+        strata : array of shape (n,), optional
+            Rows are compared only with rows of the same stratum.
+        """
+        y = time if event is None else (time, event)
+        return self._learn_sets(X, y, strata, sample_weight, None)
+
+    def predict_survival_function(
+        self, X: object, times: ArrayLike | None = None, *, budget: float | None = None, stage: int | None = None
+    ) -> Float:
+        """Return the probability of no event up to each time, shape (n, T).
+
+        The baseline hazard is Breslow's estimate for the stage that the budget pays for.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        times : array of shape (T,), optional
+            Default: ``event_times_``, at most 500 times of events in the training data.
+        budget, stage : float, int, optional
+            As in ``predict``.
+        """
+        check_is_fitted(self)
+        return survival_function(self.model_, X, times, budget=budget, stage=stage)
+
+    def score(  # type: ignore[override]
+        self,
+        X: object,
+        y: object,
+        sample_weight: None = None,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
+    ) -> float:
+        """Return Harrell's concordance; y is a pair (time, event) or a structured array. Keywords as in ``predict``."""
+        if sample_weight is not None:
+            raise ValueError("concordance accepts no sample_weight: it is a share of pairs of rows")
+        scores: Array = self.predict(X, budget=budget, stage=stage, available=available)
+        return concordance(*check_survival(y, len(scores)), scores)
+
+    def family(self) -> SetFamily:
+        """Return Cox's partial likelihood."""
+        return Cox(self.ties == "efron")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AnytimeSurvival(BaseSurvival, HasAlpha):
+    """Survival times with feature groups that are computed one after another: Cox's proportional hazards.
+
+    Learns an order of the groups and, for every prefix of it, a linear log hazard by the partial likelihood.
+    ``predict`` returns risk scores: the higher, the earlier an event is expected.
+
+    Parameters
+    ----------
+    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, encoding
+        As in :class:`AnytimeRegressor`.
+    rule, alpha, correction, tol
+        As in :class:`AnytimeRanker`; gradients are whitened by the covariance within sets of rows at risk.
+    ties : {"efron", "breslow"}
+        How events at one time are counted.
+
+    Attributes
+    ----------
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, model_
+        As in :class:`AnytimeRanker`. A score of zero is that of a row with mean values.
+    event_times_, cumulative_hazards_ : arrays of shape (T,) and (1 + stages, T)
+        Breslow's cumulative baseline hazards of all stages; not with strata.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import AnytimeSurvival
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 3))
+    >>> died, left = rng.exponential(np.exp(-X[:, 1])), rng.exponential(2.0, size=300)
+    >>> model = AnytimeSurvival(costs=[1, 2, 5]).fit(X, np.minimum(died, left), died <= left)
+    >>> model.sequence_.groups[0], model.predict_survival_function(X[:2], [0.5, 1.0], budget=2).round(2).tolist()
+    ('1', [[0.67, 0.41], [0.77, 0.56]])
+    """
+
+    _parameter_constraints = BaseSurvival._parameter_constraints | HasAlpha._parameter_constraints
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AnytimeSurvivalCV(BaseSurvival, HasSearch):  # type: ignore[misc]
+    """AnytimeSurvival with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
+
+    Parameters and attributes are those of :class:`AnytimeSurvival`, and of the search in :class:`AnytimeRegressorCV`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import AnytimeSurvivalCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 3))
+    >>> died, left = rng.exponential(np.exp(-X[:, 1])), rng.exponential(2.0, size=300)
+    >>> AnytimeSurvivalCV(costs=[1, 2, 5]).fit(X, np.minimum(died, left), died <= left).sequence_.groups[0]
+    '1'
+    """
+
+    alphas: ArrayLike = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+
+    _parameter_constraints = BaseSurvival._parameter_constraints | HasSearch._parameter_constraints
+    _plain: ClassVar = AnytimeSurvival

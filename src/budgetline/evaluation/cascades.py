@@ -1,0 +1,246 @@
+"""Cascades: rank the documents of a query in levels, each of which computes more groups for fewer documents.
+
+After the groups of a stage, only the best documents of every query go on to the next one. A plain order pays for all
+groups of a stage for every document; a cascade pays for the late ones only where they can change the top.
+
+Cascades are found on held-out queries by a beam search: from plain orders, one level is added at a time, at some stage
+and with some number of documents kept, to the cascades that are not worse and dearer than another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from budgetline.arrays import Float, Mask, Positions
+from budgetline.budgets import SLACK
+from budgetline.evaluation.held_out import HeldOut
+from budgetline.evaluation.rankings import ndcg_score
+from budgetline.inputs import check_integer, check_number
+from budgetline.model.anytime import AnytimeModel
+
+MOST_STAGES, BEAM = 16, 24
+"""Stages that a search considers, spread evenly over the costs, and cascades that get another level."""
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """Levels of a ranking: which stage scores the documents, and how many of a query go on.
+
+    Attributes
+    ----------
+    stages : tuple of int
+        The stage of every level, ascending.
+    keep : tuple of int
+        How many documents of a query go on from every level but the last.
+    cost : float
+        Average cost of a document, on the queries that the cascade was chosen on.
+    value : float
+        NDCG there.
+    """
+
+    stages: tuple[int, ...]
+    keep: tuple[int, ...]
+    cost: float = np.nan
+    value: float = np.nan
+
+    def scores(self, model: object, X: object, qid: object) -> Float:
+        """Return scores (n,) whose order within a query is that of the cascade; the last level ranks highest."""
+        table = _Scores.of(HeldOut.of(model, X, None, qid=qid), self.stages)
+        return table.ranked(self.stages, self.keep)[0]
+
+    def evaluate(self, model: object, X: object, y: object, qid: object, k: int | None = 10) -> Cascade:
+        """Return the cascade with its average cost and NDCG at k on other queries."""
+        table = _Scores.of(HeldOut.of(model, X, y, qid=qid), self.stages)
+        return table.judged(self.stages, self.keep, k)
+
+
+def cascade(
+    model: object,
+    X: object,
+    y: object,
+    qid: object,
+    *,
+    budget: float,
+    k: int | None = 10,
+    levels: int = 3,
+    keep: Sequence[int] | None = None,
+) -> Cascade:
+    """Return the best cascade of a ranking model for an average cost per document, chosen on held-out queries.
+
+    Parameters are those of :func:`cascades`; ``budget`` is the average cost of a document, over all queries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import AnytimeRanker
+    >>> from budgetline.evaluation import cascade
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(800, 3)), np.repeat(np.arange(40), 20)
+    >>> grades = (X[:, 0] + X[:, 1] + X[:, 2] + rng.normal(size=800) > 2).astype(int)
+    >>> model = AnytimeRanker(costs=[1, 5, 20]).fit(X[:400], grades[:400], qid=qid[:400])
+    >>> found = cascade(model, X[400:], grades[400:], qid[400:], budget=15, k=5)
+    >>> found.stages, found.keep, found.cost <= 15
+    ((1, 3), (10,), True)
+    """
+    limit = check_number("budget", budget, "cost", ge=0) * (1 + SLACK)
+    found = cascades(model, X, y, qid, k=k, levels=levels, keep=keep)
+    within = [each for each in found if each.cost <= limit]
+    return within[-1]
+
+
+def cascades(
+    model: object,
+    X: object,
+    y: object,
+    qid: object,
+    *,
+    k: int | None = 10,
+    levels: int = 3,
+    keep: Sequence[int] | None = None,
+) -> list[Cascade]:
+    """Return cascades of a ranking model that are better than every cheaper one, by their cost on held-out queries.
+
+    Parameters
+    ----------
+    model : fitted AnytimeRanker, AnytimeRankerCV, or another model with one score
+    X, y, qid : table of shape (n, D), arrays of shape (n,)
+        Held-out queries: the model was learned from others.
+    k : int or None
+        NDCG at k is maximised.
+    levels : int
+        At most this many levels.
+    keep : sequence of int, optional
+        Numbers of documents that may go on from a level. Default: k and its doubles.
+    """
+    held = HeldOut.of(model, X, y, qid=qid)
+    table = _Scores.of(held)
+    longest = int(np.bincount(table.query).max())
+    counts = _numbers_kept(keep, k, longest)
+    chosen = _spread(table.costs)
+    found = [table.judged((stage,), (), k) for stage in chosen]
+    beam = found
+    for _ in range(check_integer("levels", levels, ge=1) - 1):
+        tried = {each.stages + each.keep for each in found}
+        more = []
+        for each in beam:
+            for stages, kept in _one_level_more(each, chosen, counts):
+                if stages + kept not in tried:
+                    tried.add(stages + kept)
+                    more.append(table.judged(stages, kept, k))
+        found = _front(found + more)
+        beam = [found[j] for j in np.unique(np.linspace(0, len(found) - 1, BEAM).round().astype(int))]
+    return _front(found)
+
+
+def _numbers_kept(keep: Sequence[int] | None, k: int | None, longest: int) -> list[int]:
+    if keep is not None:
+        return sorted(check_integer("keep", number, ge=1) for number in keep)
+    first = k or max(1, longest // 8)
+    return [first * 2**j for j in range(12) if first * 2**j < longest]
+
+
+def _spread(costs: Float) -> list[int]:
+    """Return stages whose costs are spread evenly, the first and the last among them."""
+    at = np.linspace(costs[0], costs[-1], MOST_STAGES)
+    nearest = np.abs(costs[:, None] - at).argmin(axis=0)
+    first = np.arange(min(costs.size, MOST_STAGES // 2))
+    found: list[int] = np.unique(np.concatenate([first, nearest, [costs.size - 1]])).tolist()
+    return found
+
+
+def _one_level_more(
+    known: Cascade, stages: Sequence[int], counts: Sequence[int]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return the cascades with one more level before the last one, which keeps fewer than those before it."""
+    found = []
+    for stage in stages:
+        place = int(np.searchsorted(known.stages, stage))
+        if stage == 0 or stage in known.stages or place == len(known.stages):
+            continue
+        most = known.keep[place - 1] if place else np.inf
+        least = known.keep[place] if place < len(known.keep) else 0
+        for count in counts:
+            if least < count < most:
+                levels = (*known.stages[:place], stage, *known.stages[place:])
+                found.append((levels, (*known.keep[:place], count, *known.keep[place:])))
+    return found
+
+
+def _front(found: Sequence[Cascade]) -> list[Cascade]:
+    """Return the cascades that are better than every cheaper one, by cost."""
+    best: list[Cascade] = []
+    for each in sorted(found, key=lambda c: (c.cost, -c.value, len(c.stages))):
+        if not best or each.value > best[-1].value:
+            best.append(each)
+    return best
+
+
+def within_level(scores: Float) -> Float:
+    """Return numbers from 0 to below 1 in the order of scores (n,); equal ones stay equal."""
+    order = np.argsort(scores, kind="stable")
+    ranks = np.empty(scores.size)
+    ranks[order] = np.cumsum(np.append(0.0, np.diff(scores[order]) > 0))
+    return np.asarray(ranks / (ranks.max(initial=0.0) + 1))
+
+
+class _Ranked(NamedTuple):
+    """Scores whose order is that of a cascade, and the average cost of a document."""
+
+    scores: Float
+    cost: float
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Scores (n, 1 + stages) of all stages, the query (n,) of every document, costs (1 + stages,) and grades (n,)."""
+
+    values: Float
+    query: Positions
+    costs: Float
+    grades: Float | None
+
+    @classmethod
+    def of(cls, held: HeldOut, stages: Sequence[int] = ()) -> _Scores:
+        """Return the scores of a model on documents."""
+        model = held.model
+        if not isinstance(model, AnytimeModel) or model.n_targets != 1:
+            raise TypeError(f"a cascade ranks by one linear score, which {model.estimator} does not have")
+        if held.qid is None:
+            raise ValueError("a cascade needs qid, the query of every row")
+        for stage in stages:
+            check_integer("stage", stage, ge=0, le=model.n_stages)
+        grades = None if held.y is None else np.asarray(held.y, dtype=np.float64)
+        query = np.unique(held.qid, return_inverse=True)[1]
+        return cls(held.all_scores, query, np.append(0.0, model.sequence.cumulative_costs), grades)
+
+    def ranked(self, stages: Sequence[int], keep: Sequence[int]) -> _Ranked:
+        """Rank the documents of every query by the levels of a cascade."""
+        n = self.query.size
+        final, alive, paid = np.zeros(n), np.ones(n, dtype=bool), np.full(n, self.costs[stages[0]])
+        for level, stage in enumerate(stages):
+            scores = self.values[alive, stage]
+            final[alive] = level + within_level(scores)  # above those that left earlier
+            if level < len(keep):
+                alive[np.flatnonzero(alive)[~_best(scores, self.query[alive], keep[level])]] = False
+                paid[alive] += self.costs[stages[level + 1]] - self.costs[stage]
+        return _Ranked(final, float(paid.mean()))
+
+    def judged(self, stages: tuple[int, ...], keep: tuple[int, ...], k: int | None) -> Cascade:
+        """Return a cascade with its average cost and its NDCG."""
+        assert self.grades is not None
+        found = self.ranked(stages, keep)
+        return Cascade(stages, keep, found.cost, ndcg_score(self.grades, found.scores, self.query, k=k))
+
+
+def _best(scores: Float, query: Positions, number: int) -> Mask:
+    """Return which documents are among the best of their query; of equal scores the first ones are."""
+    order = np.lexsort((-scores, query))
+    starts = np.flatnonzero(np.append(True, np.diff(query[order]) > 0))
+    rank = np.arange(order.size) - np.repeat(starts, np.diff(starts, append=order.size))
+    found = np.empty(order.size, dtype=bool)
+    found[order] = rank < number
+    return found

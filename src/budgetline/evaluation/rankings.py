@@ -1,0 +1,120 @@
+"""Rankings: how well the documents of queries are ordered by their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from budgetline.arrays import Array, Float, Positions
+from budgetline.inputs import check_integer
+
+
+def ndcg_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int | None = 5) -> float:
+    """Return the mean NDCG@k over queries; queries without a relevant document are left out.
+
+    The documents of a query are ranked by score; with gain 2^rel − 1 and the discount of rank i = 1, 2, …,
+
+        DCG@k = Σ_{i ≤ k} (2^{rel_i} − 1)/log₂(i + 1),      NDCG@k = DCG@k / (DCG@k of the best ranking).
+
+    Documents of equal score share the mean discount of their ranks: the expected value over all orders of them.
+
+    Parameters
+    ----------
+    y_true, y_score, qid : arrays of shape (n,)
+        Grades ≥ 0; scores, the highest first; and the query of each document, in any order.
+    k : int or None
+        How many ranks count; None: all.
+
+    Examples
+    --------
+    >>> from budgetline.evaluation import ndcg_score
+    >>> round(ndcg_score([2, 0, 1, 0, 0], [3.0, 2.0, 2.0, 1.0, 5.0], [7, 7, 7, 7, 8], k=2), 4)
+    0.9131
+    """
+    rel, points, queries = np.asarray(y_true, dtype=np.float64), np.asarray(y_score), np.asarray(qid)
+    _check_ranking(rel, points, queries, k)
+    query, gains = np.unique(queries, return_inverse=True)[1], np.exp2(rel) - 1
+    ideal, found = (_dcg(gains, scores, query, k) for scores in (rel, points.astype(np.float64)))
+    if not (relevant := ideal > 0).any():
+        raise ValueError("no query has a relevant document: NDCG is undefined")
+    return float((found[relevant] / ideal[relevant]).mean())
+
+
+def map_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int | None = None) -> float:
+    """Return the mean average precision over queries; those without a relevant document are left out.
+
+    The average precision of a query is the mean, over its relevant documents (grade > 0), of the share of relevant
+    documents up to the rank of each; only ranks up to k count. Of documents of equal score it is the expected value
+    over all orders of them.
+
+    Parameters
+    ----------
+    y_true, y_score, qid, k
+        As in `ndcg_score`; None: all ranks.
+
+    Examples
+    --------
+    >>> from budgetline.evaluation import map_score
+    >>> map_score([1, 0, 1], [3.0, 2.0, 1.0], [7, 7, 7])
+    0.8333333333333333
+    """
+    rel, points, queries = np.asarray(y_true, dtype=np.float64), np.asarray(y_score), np.asarray(qid)
+    _check_ranking(rel, points, queries, k)
+    query = np.unique(queries, return_inverse=True)[1]
+    order = np.lexsort((-points.astype(np.float64), query))
+    query, found, scores = query[order], (rel[order] > 0).astype(np.float64), points[order]
+    starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))
+    rank = np.arange(query.size) - np.repeat(starts, np.diff(starts, append=query.size))
+    ties = np.flatnonzero((rank == 0) | np.append(True, scores[1:] != scores[:-1]))
+    counts = np.diff(ties, append=query.size)
+    tied, size, place = (np.repeat(each, counts) for each in (np.add.reduceat(found, ties), counts, ties))
+    earlier = np.cumsum(found) - found  # relevant documents of all rows before
+    earlier = earlier[place] - np.repeat(earlier[starts], np.diff(starts, append=query.size))
+    within = np.arange(query.size) - place
+    hits = earlier + within * (tied - 1) / np.maximum(size - 1, 1) + 1
+    gained = tied / size * hits / (rank + 1)
+    if k is not None:
+        gained[rank >= k] = 0.0
+    relevant = np.bincount(query, found)
+    if not relevant.any():
+        raise ValueError("no query has a relevant document: average precision is undefined")
+    best = relevant if k is None else np.minimum(relevant, k)
+    return float((np.bincount(query, gained)[relevant > 0] / best[relevant > 0]).mean())
+
+
+def _dcg(gains: Float, scores: Float, query: Positions, k: int | None) -> Float:
+    """Return the DCG of every query, shape (Q,)."""
+    order = np.lexsort((-scores, query))
+    query, scores, gains = query[order], scores[order], gains[order]
+    new_query = np.append(True, query[1:] != query[:-1])
+    new_score = new_query | np.append(True, scores[1:] != scores[:-1])
+    starts = np.flatnonzero(new_query)
+    rank = np.arange(query.size) - np.repeat(starts, np.diff(starts, append=query.size))
+    discount = 1 / np.log2(rank + 2)
+    if k is not None:
+        discount[rank >= k] = 0.0
+    # tied documents: the mean of their discounts times the sum of their gains
+    ties = np.flatnonzero(new_score)
+    counts = np.diff(ties, append=query.size)
+    shared = np.add.reduceat(discount, ties) / counts * np.add.reduceat(gains, ties)
+    return np.asarray(np.bincount(query[ties], shared, starts.size), dtype=np.float64)
+
+
+def _check_ranking(rel: Float, scores: Array, qid: Array, k: object) -> None:
+    if not rel.ndim == scores.ndim == qid.ndim == 1 or not rel.size == scores.size == qid.size > 0:
+        shapes = f"{rel.shape}, {scores.shape} and {qid.shape}"
+        raise ValueError(f"y_true, y_score and qid must be vectors of one length, got {shapes}")
+    if scores.dtype.kind not in "biuf":
+        raise ValueError(f"scores must be numbers, got {scores.dtype}")
+    if not np.isfinite(scores).all():
+        raise ValueError("scores hold NaN or infinity")
+    if not np.all(fits := (rel >= 0) & (rel <= 500)):
+        raise ValueError(f"y_true must be grades from 0 to 500 (the gain is 2^rel − 1), got {rel[~fits][0]:g}")
+    if k is not None:
+        check_integer("k", k, ge=1)
+
+
+RANKINGS: dict[str, Callable[..., float]] = {"ndcg": ndcg_score, "map": map_score}
+"""Means over queries by name; each accepts grades, scores and queries, all of shape (n,), and ``k=`` ranks or None."""

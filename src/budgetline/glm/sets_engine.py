@@ -1,0 +1,227 @@
+"""The engine of losses over sets of rows (``glm/row_sets.py``): rows in memory, in the order of the segments.
+
+Sets have no intercept: adding a constant to all scores of a set changes nothing. So that one exists for the other
+modules, the risk gets the term ½c² of the intercept c, which keeps it at zero (a chunk its share of that).
+
+A Hessian is a Gram matrix of rows less one of means of sets. Blocks of rows end where a set ends, so a block's means
+need only its own rows and, where sets are nested, the sums of the rows before it in its segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from budgetline.arrays import Float, Positions
+from budgetline.data.rows import Rows
+from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, weighted_square
+from budgetline.glm.row_sets import RowSets, SetPoint
+from budgetline.glm.rows_engine import TOGETHER
+from budgetline.glm.set_families import SetFamily
+from budgetline.moments.columns import StandardisedColumns, standardised_columns
+from budgetline.moments.tallies import RowSample, sample_of
+
+
+def engine_of_sets(
+    rows: Rows,
+    order: Positions,
+    family: SetFamily,
+    names: Sequence[str] | None = None,
+    weights: Float | None = None,
+    *,
+    alone: bool = False,
+) -> SetsEngine:
+    """Check and standardise rows, with penalty weights (D,); ``alone``: one thread does the work of small tables."""
+    if rows.on_device is not None:
+        raise TypeError(f"loss {family.loss!r} is computed on the host: pass a NumPy array, not one on a device")
+    A, _, _ = standardised_columns(rows, names, weights)
+    sets = family.sets(rows.Y, A.root**2)
+    if not sets.target.any():
+        raise ValueError(NOTHING[family.loss])
+    return SetsEngine(replace(A, X=A.X[sets.order], root=A.root[sets.order]), sets, order, alone=alone)
+
+
+NOTHING = {
+    "listwise": "no query of positive weight has a relevant document: y must be above zero somewhere",
+    "cox": "no row of positive weight has an event: nothing can be learned from times of censoring alone",
+}
+"""Errors about targets from which nothing can be learned, by loss."""
+
+
+class SetsEngine:
+    """Rows of sets, dense or sparse; ``A`` holds them in the order of the sets, ``order`` (D,) are its columns."""
+
+    eager = False
+
+    def __init__(self, A: StandardisedColumns, sets: RowSets, order: Positions, *, alone: bool = False) -> None:
+        self.A, self.sets = A, sets
+        self.n_rows, self.x_mean, self.x_scale = len(sets.order), A.mean, A.scale
+        self.design = Design(A, order, ALONE_ROWS if alone else FEWEST_ROWS, sets.firsts)
+        self.y_mean, self.saturated = np.zeros(1), sets.saturated
+        null, weight = sets.at(np.zeros(self.n_rows)), A.root**2
+        self.share = float(weight.sum())
+        self.sample_size = float(self.share**2 / (weight @ weight))
+        self.y_spread = float(np.sqrt(np.sum(null.residual**2 / weight)))
+
+        self.parts = {s.start: BlockSets.of(s, sets) for s in self.design.slices}
+
+    def over(self, A: StandardisedColumns) -> SetsEngine:
+        """Return the engine of other columns of the same rows."""
+        return SetsEngine(A, self.sets, np.arange(A.scale.size))
+
+    def sample(self, columns: Positions, most: int) -> RowSample:
+        """Return at most ``most`` rows of columns, standardised."""
+        index, X = self.design.order[columns - 1], self.A.X
+        return sample_of(X, self.A.root**2, index, most).standardised(self.x_mean[index], self.x_scale[index])
+
+    @cached_property
+    def null(self) -> SetRowsPoint:
+        """The point where all scores are zero."""
+        return self.at(np.zeros(1, dtype=np.intp), np.zeros((1, 1)))
+
+    def covariance(self, groups: Positions) -> Float:
+        """Return the Hessian of groups of one size where all scores are zero: the covariance within sets."""
+        return self.null.blocks(groups)
+
+    def at(self, columns: Positions, theta: Float) -> SetRowsPoint:
+        """Return the point at θ: a pass for the scores, and one for the gradient."""
+        Z = self.design.of(columns)
+        eta = np.concatenate(self.design.each(lambda s: theta[:, 0] @ Z(s)))
+        point = self.sets.at(eta)
+        descent = self.design.summed(lambda s: Z(s) @ point.residual[s, None])
+        descent[0] -= self.share * theta[0]
+        return SetRowsPoint(self, point, columns, descent, float(theta[0, 0]))
+
+
+@dataclass(frozen=True)
+class BlockSets:
+    """The sets of a block of rows: a slice of all sets, and the first row of each, from the beginning of the block.
+
+    ``begins`` are the positions, among the sets of the block, of the first set of each one's segment; 0 if that is in
+    an earlier block. ``goes_on``: the first segment began in an earlier block. ``last``: the row with which the last
+    segment begins.
+    """
+
+    sets: slice
+    firsts: Positions
+    begins: Positions
+    goes_on: bool
+    last: int
+
+    @classmethod
+    def of(cls, s: slice, sets: RowSets) -> BlockSets:
+        """Return the sets of a block, which begins and ends with a set."""
+        own = slice(*np.searchsorted(sets.firsts, [s.start, s.stop]).tolist())
+        numbers = np.arange(own.start, own.stop)
+        segment = sets.segments[np.searchsorted(sets.segments, numbers, side="right") - 1]
+        begins = np.maximum(segment - own.start, 0)
+        last = sets.firsts[own.start + begins[-1]] - s.start
+        return cls(own, sets.firsts[own] - s.start, begins, bool(segment[0] < own.start), int(last))
+
+
+@dataclass(frozen=True)
+class SetRowsPoint:
+    """The loss at the scores of all rows, and minus the gradient (k, 1) for its own columns."""
+
+    engine: SetsEngine
+    sets: SetPoint
+    own: Positions
+    descent: Float
+    level: float
+
+    @property
+    def risk(self) -> float:
+        """The risk, with the term of the intercept."""
+        return self.sets.risk + self.engine.share * self.level**2 / 2
+
+    def gradient(self, columns: Positions | None) -> Float:
+        """Return minus the gradient."""
+        design, residual = self.engine.design, self.sets.residual
+        if columns is None:
+            return design.project(lambda s: residual[None, s], 1).T
+        if np.array_equal(columns, self.own):
+            return self.descent.copy()
+        Z = design.of(columns)
+        found = design.summed(lambda s: Z(s) @ residual[s, None])
+        found[0] -= self.engine.share * self.level
+        return found
+
+    def hessian(self, columns: Positions, score: int | None = None, within: float = 0.0) -> Float:
+        """Return H, always exact."""
+        Z = self.engine.design.of(columns)
+        H = self._products(Z, Z)
+        H[0, 0] += self.engine.share
+        return H
+
+    def cross(self, columns: Positions, others: Positions | None) -> Float:
+        """Return the entries of H between columns and others, which do not hold the intercept."""
+        design = self.engine.design
+        return self._products(design.of(columns), design.beyond(columns, others))
+
+    def blocks(self, groups: Positions) -> Float:
+        """Return H of groups of one size."""
+        size, found = groups.shape[1], [np.empty((0, groups.shape[1], groups.shape[1]))]
+        for part in np.array_split(groups, -(-groups.size // TOGETHER)) if groups.size else []:
+            Z = self.engine.design.plain(part.ravel())
+            H = self._products(Z, Z).reshape(len(part), size, len(part), size)
+            found.append(np.einsum("jsjt->jst", H))
+        return np.concatenate(found)
+
+    def product(self, columns: Positions, V: Float) -> Float:
+        """Return H times V."""
+        return self.hessian(columns) @ V
+
+    def _products(self, Z: RowBlocks, A: RowBlocks) -> Float:
+        """Return Σ_j c_j z_j a_j' − Σ_s d_s m_s(z) m_s(a)', shape (k, m)."""
+        engine, weight, same = self.engine, self.sets.weight, A is Z
+        before_Z = self._before(Z)
+        before_A = before_Z if same else self._before(A)
+
+        def of(s: slice) -> Float:
+            left = Z(s)
+            means = self._means(left, s, before_Z)
+            if same:
+                return weighted_square(left, weight[s]) - means @ means.T
+            right = A(s)
+            found: Float = (left * weight[s]) @ right.T - means @ self._means(right, s, before_A).T
+            return found
+
+        return engine.design.summed(of)
+
+    def _before(self, Z: RowBlocks) -> dict[int, Float]:
+        """Return Σ share·z of the rows before each block, in the segment that goes on there; by first rows."""
+        parts, share = self.engine.parts, self.sets.share
+        if not self.engine.sets.nested:
+            return {}
+
+        def of(s: slice) -> Float:
+            last = slice(s.start + parts[s.start].last, s.stop)
+            found: Float = Z(s)[:, last.start - s.start :] @ share[last]
+            return found
+
+        sums, found = self.engine.design.each(of), dict[int, Float]()
+        total: Float = np.zeros(1)
+        for s, own in zip(self.engine.design.slices, sums, strict=True):
+            found[s.start] = total
+            total = total + own if parts[s.start].last == 0 and parts[s.start].goes_on else own
+        return found
+
+    def _means(self, Z: Float, s: slice, before: dict[int, Float]) -> Float:
+        """Return means of the sets that end in a block Z (k, m), times √d; two of sets with tied events."""
+        part, sets = self.engine.parts[s.start], self.engine.sets
+        own, share = part.sets, self.sets.share[s]
+        sums = np.add.reduceat(Z * share, part.firsts, axis=1)
+        if sets.nested:
+            total = np.cumsum(sums, axis=1)
+            earlier = np.concatenate([np.zeros((len(Z), 1)), total], axis=1)[:, part.begins]
+            sums = total - earlier
+            if part.goes_on:
+                sums += np.where(part.begins == 0, before[s.start][:, None], 0.0)
+        root, rest = self.sets.root[own], self.sets.rest[own]
+        if not rest.any():
+            return sums * root
+        tied = np.add.reduceat(Z * (share * sets.tied[s]), part.firsts, axis=1)
+        return np.hstack([(sums - self.sets.less[own] * tied) * root, (tied * rest)[:, rest > 0]])

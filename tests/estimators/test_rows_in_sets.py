@@ -1,0 +1,312 @@
+"""Rankers and survival models: every stage is the refit, everything that estimators do works, the rest is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from set_references import listwise, partial_likelihood, ranking, survival
+from sklearn.base import clone
+from sklearn.datasets import dump_svmlight_file
+
+from budgetline import (
+    AnytimeRanker,
+    AnytimeRankerCV,
+    AnytimeSurvival,
+    AnytimeSurvivalCV,
+    FeatureGroups,
+    budget_curve,
+    compare,
+    cross_val_budget_curve,
+    load,
+    open_data,
+    save,
+)
+from budgetline.evaluation import ndcg_score
+
+GROUPS = FeatureGroups({"a": [0], "b": [1, 2], "c": [3], "d": [4, 5]}, costs={"a": 1, "b": 3, "c": 1, "d": 2})
+ALPHA = 1e-3
+
+
+def fitted(kind, rule="forward", **settings):
+    """Return a model with its training data and the function that computes the risk of scores."""
+    weight = None
+    if kind == "ranking":
+        X, y, qid = ranking()
+        weight = np.random.default_rng(1).uniform(0.5, 2.0, 30)[qid]
+        model = AnytimeRanker(GROUPS, rule=rule, alpha=ALPHA, **settings).fit(X, y, weight, qid=qid)
+        return model, X, lambda eta: listwise(eta, y, qid, weight / weight.sum())
+    X, time, event = survival()
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+    model = AnytimeSurvival(GROUPS, rule=rule, alpha=ALPHA, **settings).fit(X, time, event, weight)
+    stratum = np.zeros(len(X))
+    return model, X, lambda eta: partial_likelihood(eta, time, event, stratum, weight / weight.sum(), True)
+
+
+@pytest.mark.parametrize("kind", ["ranking", "survival"])
+def test_every_stage_is_the_refit_on_its_groups(kind):
+    model, X, risk = fitted(kind)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 30 if kind == "ranking" else len(X))
+    weights = weights[ranking()[2]] if kind == "ranking" else weights
+    mean = np.average(X, axis=0, weights=weights)
+    scale = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
+    Z = (X - mean) / scale
+    columns: list[int] = []
+    for stage, name in enumerate(model.sequence_.groups, start=1):
+        columns += GROUPS.columns[GROUPS.names.index(name)]
+        found = minimize(
+            lambda w, c=tuple(columns): risk(Z[:, c] @ w) + ALPHA / 2 * w @ w, np.zeros(len(columns)),
+            method="BFGS", options={"gtol": 1e-9},
+        )  # fmt: skip
+        ours = model.coef_path_[stage - 1, columns] * scale[columns]
+        np.testing.assert_allclose(ours, found.x, atol=2e-5)
+        gain = risk(np.zeros(len(X))) - found.fun
+        assert model.sequence_.gains[:stage].sum() == pytest.approx(gain, abs=1e-9)
+        np.testing.assert_allclose(model.predict(X, stage=stage), Z[:, columns] @ ours, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["ranking", "survival"])
+def test_forward_chooses_what_brute_force_chooses(kind):
+    model, X, risk = fitted(kind)
+    mean, scale = model.model_.stages.mean, model.model_.stages.scale
+    Z, chosen, spent = (X - mean) / scale, [], []
+    null = risk(np.zeros(len(X)))
+
+    def gain(names):
+        columns = [d for name in names for d in GROUPS.columns[GROUPS.names.index(name)]]
+        function = lambda w: risk(Z[:, columns] @ w) + ALPHA / 2 * w @ w  # noqa: E731
+        return null - minimize(function, np.zeros(len(columns)), method="BFGS").fun
+
+    while len(chosen) < len(GROUPS.names):
+        left = [name for name in GROUPS.names if name not in chosen]
+        now = gain(chosen) if chosen else 0.0
+        rates = {name: (gain([*chosen, name]) - now) / GROUPS.costs[GROUPS.names.index(name)] for name in left}
+        chosen.append(max(rates, key=rates.get))
+        spent.append(rates[chosen[-1]])
+    assert list(model.sequence_.groups) == chosen
+
+
+@pytest.mark.parametrize("rule", ["forward", "score", "omp", "no-whiten", "single", "static"])
+@pytest.mark.parametrize("kind", ["ranking", "survival"])
+def test_every_rule_ends_at_the_same_model(kind, rule):
+    model, *_ = fitted(kind, rule)
+    whole, *_ = fitted(kind)
+    assert sorted(model.sequence_.groups) == sorted(GROUPS.names)
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-7)
+    assert model.sequence_.gains.sum() == pytest.approx(whole.sequence_.gains.sum(), abs=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["ranking", "survival"])
+def test_weights_count_as_repeated_rows_or_queries(kind):
+    if kind == "ranking":
+        X, y, qid = ranking()
+        counts = np.random.default_rng(2).integers(0, 3, 30)[qid]
+        plain = AnytimeRanker(GROUPS, alpha=ALPHA).fit(X, y, counts, qid=qid)
+        rows = np.concatenate([np.flatnonzero(counts > k) for k in range(2)])
+        again = np.concatenate([qid[counts > k] + 100 * k for k in range(2)])
+        other = AnytimeRanker(GROUPS, alpha=ALPHA).fit(X[rows], y[rows], qid=again)
+    else:
+        X, time, event = survival()
+        counts = np.random.default_rng(2).integers(0, 3, len(X))
+        rows = np.repeat(np.arange(len(X)), counts)
+        settings = {"alpha": ALPHA, "ties": "breslow"}
+        plain = AnytimeSurvival(GROUPS, **settings).fit(X, time, event, counts)
+        other = AnytimeSurvival(GROUPS, **settings).fit(X[rows], time[rows], event[rows])
+    assert plain.sequence_.groups == other.sequence_.groups
+    np.testing.assert_allclose(plain.coef_path_, other.coef_path_, atol=1e-8)
+
+
+def test_group_sizes_are_queries_in_their_order():
+    X, y, qid = ranking()
+    order = np.argsort(qid, kind="stable")
+    by_query = AnytimeRanker(GROUPS).fit(X[order], y[order], qid=qid[order])
+    by_size = AnytimeRanker(GROUPS).fit(X[order], y[order], group=np.bincount(qid))
+    np.testing.assert_array_equal(by_query.coef_path_, by_size.coef_path_)
+
+
+def test_structured_targets_and_pairs_are_the_same():
+    X, time, event = survival()
+    y = np.array(list(zip(event, time, strict=True)), dtype=[("cens", bool), ("t", float)])
+    pair, array = AnytimeSurvival(GROUPS).fit(X, time, event), AnytimeSurvival(GROUPS).fit(X, y)
+    np.testing.assert_array_equal(pair.coef_path_, array.coef_path_)
+    assert pair.score(X, y) == pair.score(X, (time, event))
+
+
+def test_strata_are_compared_within():
+    X, time, event = survival()
+    stratum = np.where(X[:, 0] > 0, "high", "low")
+    model = AnytimeSurvival(GROUPS, alpha=ALPHA).fit(X, time, event, strata=stratum)
+    apart = AnytimeSurvival(GROUPS, alpha=ALPHA).fit(X, time + 1000 * (stratum == "low"), event)
+    assert abs(model.coef_ - apart.coef_).max() > 0.01
+    with pytest.raises(ValueError, match="without strata"):
+        model.predict_survival_function(X)
+
+
+@pytest.mark.parametrize("kind", ["ranking", "survival"])
+def test_saved_models_predict_the_same_bits(kind, tmp_path):
+    model, X, _ = fitted(kind)
+    save(model, tmp_path / "m.budgetline")
+    again = load(tmp_path / "m.budgetline")
+    missing = X.copy()
+    missing[::2, 1:3] = np.nan
+    missing[1::3, 3] = np.nan
+    for table, settings in (
+        (X, {}),
+        (X, {"budget": 4}),
+        (X, {"available": ["d", "a"]}),
+        (missing, {"available": "auto"}),
+    ):
+        np.testing.assert_array_equal(model.predict(table, **settings), again.predict(table, **settings))
+    assert repr(again) == repr(model)
+    if kind == "survival":
+        found = model.predict_survival_function(X, budget=4)
+        np.testing.assert_array_equal(found, again.predict_survival_function(X, budget=4))
+
+
+@pytest.mark.parametrize("kind", ["ranking", "survival"])
+def test_models_of_subsets_are_close_to_refits(kind):
+    model, X, risk = fitted(kind)
+    mean, scale = model.model_.stages.mean, model.model_.stages.scale
+    Z, null = (X - mean) / scale, risk(np.zeros(len(X)))
+    for names in (["d", "b"], ["c", "d"], ["b"]):
+        columns = [d for name in names for d in GROUPS.columns[GROUPS.names.index(name)]]
+        function = lambda w, c=tuple(columns): risk(Z[:, c] @ w)  # noqa: E731
+        best = null - minimize(function, np.zeros(len(columns)), method="BFGS").fun
+        gained = null - risk(model.predict(X, available=names))
+        assert gained >= 0.9 * best
+
+
+def test_survival_functions_are_those_of_the_baseline():
+    X, time, event = survival(ties=False)
+    model = AnytimeSurvival(GROUPS, ties="breslow").fit(X, time, event)
+    at = np.quantile(time, [0.2, 0.5, 0.8])
+    for stage in (0, 2, 4):
+        raised = np.exp(model.predict(X, stage=stage))
+        jumps = [(t, 1 / raised[time >= t].sum()) for t in time[event]]
+        hazard = np.array([sum(jump for t, jump in jumps if t <= u) for u in at])
+        want = np.exp(-np.outer(raised, hazard))
+        np.testing.assert_allclose(model.predict_survival_function(X, at, stage=stage), want, rtol=1e-9)
+    assert (model.predict_survival_function(X, [0.0]) == 1).all()
+
+
+def test_searches_keep_queries_whole_and_raise_the_metric():
+    X, y, qid = ranking(60, 15, 12)
+    search = AnytimeRankerCV(rule="omp", alphas=[1e-4, 1e-1]).fit(X, y, qid=qid)
+    assert search.alpha_ in (1e-4, 1e-1)
+    assert search.held_out_[-1, 1] > 0
+    plain = search.chosen()
+    assert isinstance(plain, AnytimeRanker)
+    np.testing.assert_array_equal(plain.fit(X, y, qid=qid).coef_path_, search.coef_path_)
+
+
+def test_curves_and_comparisons_of_rankings():
+    X, y, qid = ranking(60, 15)
+    model = AnytimeRanker(GROUPS).fit(X, y, qid=qid)
+    curve = budget_curve(model, X, y, metric="ndcg@5", qid=qid)
+    for stage in range(5):
+        assert curve.values[stage] == ndcg_score(y, model.predict(X, stage=stage), qid, k=5)
+    explained = budget_curve(model, X, y, qid=qid)
+    assert explained.values[-1] > explained.values[1] > 0
+    mean = cross_val_budget_curve(AnytimeRanker(GROUPS), X, y, cv=3, metric="ndcg@5", qid=qid)
+    assert 0.3 < mean.values[-1] <= 1
+    found = compare(
+        {"forward": AnytimeRanker(GROUPS), "omp": AnytimeRanker(GROUPS, rule="omp")}, X, y, metric="ndcg", qid=qid
+    )
+    assert list(found.curves) == ["forward", "omp"]
+
+
+def test_curves_of_survival_times():
+    X, time, event = survival()
+    model = AnytimeSurvivalCV(GROUPS).fit(X, time, event)
+    concordances = budget_curve(model, X, (time, event), metric="concordance").values
+    assert concordances[0] == 0.5
+    assert concordances[-1] == model.score(X, (time, event)) > 0.6
+    brier = budget_curve(model, X, (time, event), metric="brier").values
+    assert brier[-1] < brier[0]
+    mean = cross_val_budget_curve(clone(model), X, (time, event), cv=3, metric="concordance")
+    assert mean.values[-1] > 0.6
+
+
+def test_raw_tables_with_pairs():
+    X, time, event = survival(500, 4)
+    event = event & (np.random.default_rng(3).random(500) < 0.9)
+    frame = pd.DataFrame({"age": X[:, 0], "kind": np.where(X[:, 1] > 0, "x", "y"), "b": X[:, 2], "c": X[:, 3]})
+    frame.loc[::7, "age"] = None
+    model = AnytimeSurvivalCV(encoding="spline", interactions=[0, 2], rule="omp").fit(frame, time, event)
+    assert model.score(frame, (time, event)) > 0.6
+    with pytest.warns(UserWarning, match="count as missing: 'b'"):
+        assert np.isfinite(model.predict(frame.drop(columns="b"), available="auto")).all()
+
+
+@pytest.mark.parametrize("rule", ["score", "omp"])
+@pytest.mark.parametrize("storage", ["dense", "svmlight"])
+def test_rankings_are_streamed_by_query(rule, storage, tmp_path):
+    X, y, qid = ranking()
+    order = np.argsort(qid, kind="stable")
+    X, y, qid = X[order], y[order], qid[order]
+    if storage == "svmlight":
+        for k in range(3):
+            part = slice(120 * k, 120 * k + 120)
+            dump_svmlight_file(X[part], y[part], str(tmp_path / f"{k}.svm"), zero_based=True, query_id=qid[part])
+        source = open_data([str(tmp_path / f"{k}.svm") for k in range(3)], qid="qid", zero_based=True)
+    else:
+        frames = [
+            pd.DataFrame(X[k : k + 120]).add_prefix("x").assign(y=y[k : k + 120], q=qid[k : k + 120])
+            for k in (0, 120, 240)
+        ]
+        for k, frame in enumerate(frames):
+            frame.to_parquet(tmp_path / f"{k}.parquet")
+        source = open_data(str(tmp_path / "*.parquet"), target="y", qid="q")
+    settings = {"rule": rule, "alpha": ALPHA, "correction": 1.0}
+    memory = AnytimeRanker(GROUPS, **settings).fit(X, y, qid=qid)
+    stream = AnytimeRanker(GROUPS, **settings).fit(source)
+    assert memory.sequence_.groups == stream.sequence_.groups
+    np.testing.assert_allclose(stream.coef_path_, memory.coef_path_, atol=1e-8)
+    np.testing.assert_allclose(stream.model_.penalties, memory.model_.penalties, rtol=1e-9)
+
+
+def test_a_query_in_two_chunks_is_refused():
+    X, y, qid = ranking()
+    frame = pd.DataFrame(X).add_prefix("x").assign(y=y, q=np.sort(qid))
+    source = open_data(frame, target="y", qid="q", chunk_rows=50)
+    with pytest.raises(ValueError, match="query 4 lies in several chunks"):
+        AnytimeRanker(rule="omp").fit(source)
+    with pytest.raises(TypeError, match="searches on rows in memory"):
+        AnytimeRankerCV(rule="omp").fit(source)
+    with pytest.raises(ValueError, match="refits every candidate"):
+        AnytimeRanker().fit(source)
+
+
+BAD_RANKINGS = {
+    "needs qid": ({"qid": None}, "needs qid"),
+    "one of them": ({"group": [360]}, "pass one of them"),
+    "negative": ({"y": -1}, "grades of relevance from 0 to 30, got -1"),
+    "nothing relevant": ({"y": 0}, "no query of positive weight has a relevant document"),
+    "weights": ({"sample_weight": np.arange(360.0)}, "sample_weight differs within query"),
+    "short": ({"qid": np.arange(3)}, "inconsistent numbers of samples"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RANKINGS)
+def test_bad_rankings_are_refused(case):
+    change, message = BAD_RANKINGS[case]
+    X, y, qid = ranking()
+    given = {"y": np.full(len(y), change["y"]) if "y" in change else y, "qid": qid} | {
+        name: value for name, value in change.items() if name != "y"
+    }
+    with pytest.raises(ValueError, match=message):
+        AnytimeRanker(GROUPS).fit(X, **given)
+
+
+def test_bad_survival_times_are_refused():
+    X, time, event = survival()
+    model = AnytimeSurvival(GROUPS)
+    with pytest.raises(ValueError, match="times must not be negative, got -1"):
+        model.fit(X, np.where(time == time[0], -1, time), event)
+    with pytest.raises(ValueError, match="no row of positive weight has an event"):
+        model.fit(X, time, np.zeros(len(X), dtype=bool))
+    with pytest.raises(ValueError, match="events must be true or false"):
+        model.fit(X, time, 2 * event)
+    with pytest.raises(ValueError, match="y must be times and events"):
+        model.fit(X, time)
+    with pytest.raises(TypeError, match="learns from rows in memory"):
+        model.fit(open_data((X, time)), None)

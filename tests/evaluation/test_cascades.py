@@ -1,0 +1,131 @@
+"""Cascades rank by levels: what they cost and score by hand, what the search finds, and what the runner does."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from runtime_extractors import FakeClock
+from set_references import ranking
+
+from budgetline import AnytimeRanker, AnytimeRunner, FeatureGroups
+from budgetline.evaluation import Cascade, cascade, cascades, ndcg_score
+
+GROUPS = FeatureGroups({"a": [0], "b": [1, 2], "c": [3], "d": [4, 5]}, costs={"a": 1, "b": 30, "c": 5, "d": 20})
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """Return a model, and other queries."""
+    X, y, qid = ranking(60, 20)
+    model = AnytimeRanker(GROUPS).fit(X, y, qid=qid)
+    return model, *ranking(40, 20, seed=1)
+
+
+def by_hand(model, X, qid, stages, keep):
+    """Return scores and the average cost of a cascade, one query after another."""
+    costs = np.append(0, model.sequence_.cumulative_costs)
+    final, paid = np.zeros(len(X)), np.zeros(len(X))
+    for q in np.unique(qid):
+        left = np.flatnonzero(qid == q)
+        for level, stage in enumerate(stages):
+            scores = model.predict(X[left], stage=stage)
+            paid[left] = costs[stage]
+            final[left] = 1000 * level + scores
+            if level < len(keep):
+                left = left[np.argsort(-scores, kind="stable")[: keep[level]]]
+    return final, paid.mean()
+
+
+@pytest.mark.parametrize(("stages", "keep"), [((4,), ()), ((1, 4), (5,)), ((1, 2, 4), (8, 3)), ((0, 3), (4,))])
+def test_costs_and_orders_are_those_by_hand(learned, stages, keep):
+    model, X, y, qid = learned
+    final, paid = by_hand(model, X, qid, stages, keep)
+    found = Cascade(stages, keep).evaluate(model, X, y, qid, k=5)
+    assert found.cost == pytest.approx(paid)
+    assert found.value == pytest.approx(ndcg_score(y, final, qid, k=5))
+    scores = Cascade(stages, keep).scores(model, X, qid)
+    for q in np.unique(qid):
+        own = np.flatnonzero(qid == q)
+        assert (
+            own[np.argsort(-scores[own], kind="stable")].tolist()
+            == own[np.argsort(-final[own], kind="stable")].tolist()
+        )
+
+
+def test_the_search_finds_what_all_cascades_of_two_levels_have_best(learned):
+    model, X, y, qid = learned
+    front = cascades(model, X, y, qid, k=5, levels=2, keep=[3, 6, 12])
+    assert all(a.cost < b.cost and a.value < b.value for a, b in pairwise(front))
+    every = [Cascade((s,), ()) for s in range(5)]
+    every += [Cascade((s, t), (n,)) for s in range(1, 5) for t in range(s + 1, 5) for n in (3, 6, 12)]
+    every = [each.evaluate(model, X, y, qid, k=5) for each in every]
+    for budget in (2.0, 10.0, 25.0, 56.0):
+        best = max(each.value for each in every if each.cost <= budget)
+        found = cascade(model, X, y, qid, budget=budget, k=5, levels=2, keep=[3, 6, 12])
+        assert found.cost <= budget
+        assert found.value == pytest.approx(best)
+
+
+def test_a_third_level_is_no_worse(learned):
+    model, X, y, qid = learned
+    two, three = (cascades(model, X, y, qid, k=5, levels=n) for n in (2, 3))
+    for each in two:
+        assert max(other.value for other in three if other.cost <= each.cost) >= each.value
+
+
+def runner(model, clock=None, seconds=0.0, calls=None):
+    """Return a runner whose extractors take the columns of a row, and some time."""
+
+    def reader(columns):
+        def read(document):
+            if clock is not None:
+                clock.advance(seconds)
+            if calls is not None:
+                calls.append(columns)
+            return document[list(columns)]
+
+        return read
+
+    extractors = {name: reader(columns) for name, columns in zip(GROUPS.names, GROUPS.columns, strict=True)}
+    return AnytimeRunner(model, extractors, clock=clock)
+
+
+def test_the_runner_ranks_as_the_cascade_does(learned):
+    model, X, _, qid = learned
+    own, calls = np.flatnonzero(qid == qid[0]), []
+    cut = Cascade((1, 3, 4), (8, 3))
+    with runner(model, calls=calls) as running:
+        found = running.rank(list(X[own]), cut)
+    final, _ = by_hand(model, X[own], qid[own], cut.stages, cut.keep)
+    np.testing.assert_array_equal(found.order, np.argsort(-final, kind="stable"))
+    assert np.bincount(found.levels).tolist() == [0, 12, 5, 3]
+    assert len(calls) == 20 + 8 * 2 + 3
+    _, paid = by_hand(model, X[own], qid[own], cut.stages, cut.keep)
+    assert found.spent == pytest.approx(paid)
+    assert found.reason == "complete"
+
+
+def test_a_deadline_keeps_the_ranking_of_the_groups_that_arrived(learned):
+    model, X, _, qid = learned
+    own, clock = np.flatnonzero(qid == qid[0]), FakeClock()
+    with runner(model, clock, seconds=1.0) as running:
+        found = running.rank(list(X[own]), Cascade((1, 4), (8,)), deadline=25.0)
+    assert found.reason == "deadline"
+    first = model.predict(X[own], stage=1)
+    kept = np.sort(np.argsort(-first, kind="stable")[:8])
+    there = np.full((8, X.shape[1]), np.nan)  # the second group arrived for five documents
+    order = [GROUPS.names.index(name) for name in model.sequence_.groups]
+    there[:, list(GROUPS.columns[order[0]])] = X[own][kept][:, list(GROUPS.columns[order[0]])]
+    there[:5, list(GROUPS.columns[order[1]])] = X[own][kept][:5, list(GROUPS.columns[order[1]])]
+    final = first - 1000
+    final[kept] = model.predict(there, available="auto")
+    np.testing.assert_array_equal(found.order, np.argsort(-final, kind="stable"))
+    assert np.bincount(found.levels).tolist() == [0, 12, 8]
+
+
+def test_a_cascade_needs_queries_and_one_score(learned):
+    model, X, y, qid = learned
+    with pytest.raises(ValueError, match="needs qid"):
+        cascade(model, X, y, None, budget=5)
+    with pytest.raises(ValueError, match="stage must be an integer"):
+        Cascade((9,), ()).evaluate(model, X, y, qid)
