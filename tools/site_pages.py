@@ -16,8 +16,8 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 SECTIONS = {
     "Estimators": [
-        "AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "StagedEstimators",
-        "GroupLassoPath", "model.AnytimeModel", "glm.ConvexLoss",
+        "AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "AnytimeRanker", "AnytimeRankerCV",
+        "AnytimeSurvival", "AnytimeSurvivalCV", "StagedEstimators", "GroupLassoPath", "model.AnytimeModel", "glm.ConvexLoss",
     ],
     "Groups and tables": ["FeatureGroups", "Encoding"],
     "Sequences and schedules": [
@@ -33,7 +33,7 @@ SECTIONS = {
         "optimality.plan", "optimality.plans", "optimality.Plan", "certify", "Certificate", "optimality.next_groups",
         "optimality.NextGroups",
     ],
-    "Reports and files": ["make_report", "Report", "save", "load", "to_onnx"],
+    "Reports and files": ["make_report", "Report", "save", "load", "to_onnx", "to_linear_format"],
     "Large data": ["open_data", "data.Source", "Moments"],
     "Runtime": ["AnytimeRunner", "Extractor", "runtime.EarlyExit", "profile_costs"],
     "Data sets": [

@@ -1,7 +1,7 @@
 """The one place where user data is checked: tables, targets, weights, and the keywords of ``predict``.
 
 A fit does not check here whether X is finite. The statistics of X are infinite or NaN exactly when X or its square is,
-so they are checked instead, and X is read once less. :func:`raise_not_finite` then names the column.
+so they are checked instead, and X is read once less. ``raise_not_finite`` then names the column.
 """
 
 from __future__ import annotations
@@ -412,7 +412,7 @@ def check_number(name: str, value: object, kind: str = "number", *, finite: bool
 
 
 def check_integer(name: str, value: object, **bounds: int) -> int:
-    """Return an integer, not a bool, within bounds as in :func:`check_number`, or raise an error."""
+    """Return an integer, not a bool, within bounds as in ``check_number``, or raise an error."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not _within(int(value), bounds):
         raise ValueError(f"{name} must be an integer{_words(bounds)}, got {shown(value)}")
     return int(value)

@@ -26,7 +26,7 @@ from budgetline.evaluation import (
 from budgetline.groups import FeatureGroups
 from budgetline.moments import Moments
 from budgetline.optimality import Certificate, certify
-from budgetline.persistence import load, save, to_onnx
+from budgetline.persistence import load, save, to_linear_format, to_onnx
 from budgetline.report import Report, make_report
 from budgetline.runtime import AnytimeRunner, Extractor, profile_costs
 from budgetline.sequencing import FixedOrder
@@ -36,4 +36,5 @@ __all__ += ["AnytimeRanker", "AnytimeRankerCV", "AnytimeSurvival", "AnytimeSurvi
 __all__ += ["Encoding", "FeatureGroups", "FixedOrder", "Moments", "StagedEstimators", "open_data"]
 __all__ += ["BudgetCurve", "BudgetCurveDisplay", "budget_curve", "compare", "cross_val_budget_curve"]
 __all__ += ["Certificate", "certify", "stopping_cost", "timeliness"]
-__all__ += ["AnytimeRunner", "Extractor", "Report", "load", "make_report", "profile_costs", "save", "to_onnx"]
+__all__ += ["AnytimeRunner", "Extractor", "Report", "load", "make_report", "profile_costs", "save"]
+__all__ += ["to_linear_format", "to_onnx"]

@@ -262,7 +262,7 @@ def test_editors_know_what_load_returns():
     known = get_args(get_type_hints(budgetline.load)["return"])
     assert {cls.__name__ for cls in known} == {
         "AnytimeRegressor", "AnytimeRegressorCV", "AnytimeClassifier", "AnytimeClassifierCV", "GroupLassoPath",
-        "StagedEstimators",
+        "AnytimeRanker", "AnytimeRankerCV", "AnytimeSurvival", "AnytimeSurvivalCV", "StagedEstimators",
     }  # fmt: skip
     assert all(getattr(budgetline, cls.__name__) is cls for cls in known)
 

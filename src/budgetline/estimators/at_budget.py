@@ -103,14 +103,14 @@ class ClassifiesAtBudget(PredictsAtBudget):
     def predict_proba(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
-        """Return probabilities of the classes, shape (n, P); keywords as in :meth:`predict`."""
+        """Return probabilities of the classes, shape (n, P); keywords as in ``predict``."""
         return self._answer("predict_proba", X, budget, stage, available)
 
     @available_if(_offered("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
-        """Return log probabilities of the classes, shape (n, P); keywords as in :meth:`predict`."""
+        """Return log probabilities of the classes, shape (n, P); keywords as in ``predict``."""
         return self._answer("predict_log_proba", X, budget, stage, available)
 
     @available_if(_offered("decision_function"))  # type: ignore[untyped-decorator]
@@ -119,7 +119,7 @@ class ClassifiesAtBudget(PredictsAtBudget):
     ) -> Float:
         """Return scores: log odds of the second of two classes, shape (n,), or one score per class, shape (n, P).
 
-        Keywords as in :meth:`predict`; stage 0 is the model of the class frequencies alone. The probabilities of more
+        Keywords as in ``predict``; stage 0 is the model of the class frequencies alone. The probabilities of more
         than two classes are the softmax of their scores. `StagedEstimators` return the scores of their estimator.
         """
         return self._answer("decision_function", X, budget, stage, available)

@@ -102,7 +102,7 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array, sparse matrix, data frame or Source
             A table has shape (n, D) and is not copied: pandas, polars and pyarrow frames, or Dask collections. A source
-            comes from :func:`budgetline.open_data`, with its targets.
+            comes from ``budgetline.open_data``, with its targets.
         y : array of shape (n,), or (n, P) for several targets
             Labels of a classifier can be of any kind.
         sample_weight : array of shape (n,), optional

@@ -86,7 +86,7 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     Parameters
     ----------
     feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, start, encoding
-        As in :class:`AnytimeRegressor`.
+        As in ``AnytimeRegressor``.
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
         "forward" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened
         gradient (the paper's Algorithm 3), which is the fastest.
@@ -109,7 +109,7 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     ----------
     classes_ : array of shape (P,)
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
-        As in :class:`AnytimeRegressor`; for two classes the scores are log odds of the second one.
+        As in ``AnytimeRegressor``; for two classes the scores are log odds of the second one.
     alpha_ : float
         The ridge constant that ``alpha="auto"`` has chosen.
     n_passes_ : int

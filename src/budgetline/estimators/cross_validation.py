@@ -67,7 +67,7 @@ class HasSearch(AnytimeEstimator):
         progress: Progress = None,
         checkpoint: PathName | None = None,
     ) -> Self:
-        """Choose on folds, then learn from all rows; arguments as in :meth:`AnytimeRegressor.fit`, and ``groups``.
+        """Choose on folds, then learn from all rows; arguments as in ``AnytimeRegressor.fit``, and ``groups``.
 
         Parameters
         ----------
@@ -133,14 +133,14 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
     ``corrections``, then the correction with that ``alpha``. For squared error one pass over the data computes the
     moments of every fold, and trying another ``alpha`` reads no data.
 
-    Has the methods of :class:`AnytimeRegressor`, except those that learn from moments. A hash of their values assigns
+    Has the methods of ``AnytimeRegressor``, except those that learn from moments. A hash of their values assigns
     the rows of a source to folds.
 
     Parameters
     ----------
     feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, loss, tol,
     encoding
-        As in :class:`AnytimeRegressor`.
+        As in ``AnytimeRegressor``.
     alphas, corrections : sequences of float
         The values to try.
     interactions : sequence of int, or None
@@ -166,7 +166,7 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
     held_out_ : array of shape (K, 3)
         Costs, the mean over folds of the explained share of the held-out loss there, and its standard error.
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
-        Of the model fitted on all data with ``alpha_`` and ``correction_``, as in :class:`AnytimeRegressor`.
+        Of the model fitted on all data with ``alpha_`` and ``correction_``, as in ``AnytimeRegressor``.
 
     Examples
     --------
@@ -188,22 +188,22 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
     """AnytimeClassifier with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
 
     The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
-    held-out log loss, 1 − loss/loss(training frequencies). Has all methods of :class:`AnytimeClassifier`.
+    held-out log loss, 1 − loss/loss(training frequencies). Has all methods of ``AnytimeClassifier``.
 
     Parameters
     ----------
     feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, class_weight,
     tol, encoding
-        As in :class:`AnytimeClassifier`.
+        As in ``AnytimeClassifier``.
     alphas, corrections, interactions, stop_at_best, search_rows
-        As in :class:`AnytimeRegressorCV`.
+        As in ``AnytimeRegressorCV``.
     cv : int, splitter, iterable or None
         As in scikit-learn; None is 5 stratified folds. A hash of their values assigns the rows of a source to folds.
 
     Attributes
     ----------
     alpha_, correction_, cv_scores_, correction_scores_, held_out_
-        As in :class:`AnytimeRegressorCV`.
+        As in ``AnytimeRegressorCV``.
     classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, n_passes_, model_
         Of the model fitted on all data with ``alpha_`` and ``correction_``.
 

@@ -28,7 +28,7 @@ class ModelMethods:
     ) -> Certificate:
         """Prove how close the order is to optimal at every budget, on the training data.
 
-        Parameters as in :func:`budgetline.certify`. Every prefix and an even grid of budgets are certified; the bounds
+        Parameters as in ``budgetline.certify``. Every prefix and an even grid of budgets are certified; the bounds
         are valid whenever the time ends.
         """
         check_is_fitted(self)
@@ -94,7 +94,7 @@ class ModelMethods:
         sample_weight: object = None,
         progress: Progress = None,
     ) -> tuple[Plan, ...]:
-        """Return the plans for several budgets, which share the time. Parameters as in :meth:`plan`."""
+        """Return the plans for several budgets, which share the time. Parameters as in ``plan``."""
         check_is_fitted(self)
         data, wanted = self._training_data(X, y, sample_weight), {"include": include, "exclude": exclude}
         return plans(self.model_, budgets, **wanted, time_limit=time_limit, data=data, progress=progress)

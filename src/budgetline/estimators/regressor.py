@@ -104,7 +104,7 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
         likelihood (for other losses by its Laplace approximation). None is "auto" with an encoding, else 1e-5.
     encoding : {"linear", "spline"}, Encoding or None
         What raw columns become: text, categories, flags, dates, numbers and missing values, see
-        :class:`budgetline.Encoding`. None: X holds numbers, which are used as they are.
+        ``budgetline.Encoding``. None: X holds numbers, which are used as they are.
     max_cost, max_groups : float or None, int or None
         Leave out groups that would bring the total cost above this; stop after this many groups.
     min_gain : float
@@ -117,7 +117,7 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
         the training rows, which is the gain in ``sequence_`` in any case. σ² is the residual variance of the model of
         all groups, or, if that leaves fewer than 20 degrees of freedom, its restricted maximum likelihood estimate.
     loss : {"squared_error", "poisson"} or ConvexLoss
-        "poisson" is for counts, with a log link; a :class:`ConvexLoss` has its own φ. Their ``explained`` is a share of
+        "poisson" is for counts, with a log link; a ``ConvexLoss`` has its own φ. Their ``explained`` is a share of
         deviance.
     tol : float or None
         Largest entry of the gradient, in units of the deviation of y, at which a stage counts as fitted; None is 1e-10.
@@ -184,7 +184,7 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
 
     @available_if(lambda self: self.loss == "squared_error")  # type: ignore[untyped-decorator]
     def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Add rows, given as in :meth:`fit`, to those of earlier calls, and learn from all of them.
+        """Add rows, given as in ``fit``, to those of earlier calls, and learn from all of them.
 
         Examples
         --------

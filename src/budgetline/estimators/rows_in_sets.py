@@ -145,9 +145,9 @@ class AnytimeRanker(BaseRanker, HasAlpha):
     Parameters
     ----------
     feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, encoding
-        As in :class:`AnytimeRegressor`.
+        As in ``AnytimeRegressor``.
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
-        As in :class:`AnytimeClassifier`. Gradients are whitened by the covariance within queries.
+        As in ``AnytimeClassifier``. Gradients are whitened by the covariance within queries.
     alpha : float, "auto" or None
         Ridge constant, on standardised data. "auto" chooses the likeliest constant for the model of all groups. None is
         "auto" with an encoding, else 1e-5.
@@ -159,7 +159,7 @@ class AnytimeRanker(BaseRanker, HasAlpha):
     Attributes
     ----------
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
-        As in :class:`AnytimeRegressor`. Intercepts make the mean score zero; they change no order.
+        As in ``AnytimeRegressor``. Intercepts make the mean score zero; they change no order.
     alpha_ : float
         The ridge constant that ``alpha="auto"`` has chosen.
 
@@ -182,8 +182,8 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 class AnytimeRankerCV(BaseRanker, HasSearch):  # type: ignore[misc]
     """AnytimeRanker with ``alpha`` and ``correction`` chosen by cross-validation over queries, for all budgets at once.
 
-    Queries are never split between folds. Parameters and attributes are those of :class:`AnytimeRanker`, and of the
-    search in :class:`AnytimeRegressorCV`.
+    Queries are never split between folds. Parameters and attributes are those of ``AnytimeRanker``, and of the
+    search in ``AnytimeRegressorCV``.
 
     Examples
     --------
@@ -285,16 +285,16 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
     Parameters
     ----------
     feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, encoding
-        As in :class:`AnytimeRegressor`.
+        As in ``AnytimeRegressor``.
     rule, alpha, correction, tol
-        As in :class:`AnytimeRanker`; gradients are whitened by the covariance within sets of rows at risk.
+        As in ``AnytimeRanker``; gradients are whitened by the covariance within sets of rows at risk.
     ties : {"efron", "breslow"}
         How events at one time are counted.
 
     Attributes
     ----------
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, model_
-        As in :class:`AnytimeRanker`. A score of zero is that of a row with mean values.
+        As in ``AnytimeRanker``. A score of zero is that of a row with mean values.
     event_times_, cumulative_hazards_ : arrays of shape (T,) and (1 + stages, T)
         Breslow's cumulative baseline hazards of all stages; not with strata.
 
@@ -317,7 +317,7 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
 class AnytimeSurvivalCV(BaseSurvival, HasSearch):  # type: ignore[misc]
     """AnytimeSurvival with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
 
-    Parameters and attributes are those of :class:`AnytimeSurvival`, and of the search in :class:`AnytimeRegressorCV`.
+    Parameters and attributes are those of ``AnytimeSurvival``, and of the search in ``AnytimeRegressorCV``.
 
     Examples
     --------

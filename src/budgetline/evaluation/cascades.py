@@ -49,12 +49,12 @@ class Cascade:
 
     def scores(self, model: object, X: object, qid: object) -> Float:
         """Return scores (n,) whose order within a query is that of the cascade; the last level ranks highest."""
-        table = _Scores.of(HeldOut.of(model, X, None, qid=qid), self.stages)
+        table = _ScoresByQuery.of(HeldOut.of(model, X, None, qid=qid), self.stages)
         return table.ranked(self.stages, self.keep)[0]
 
     def evaluate(self, model: object, X: object, y: object, qid: object, k: int | None = 10) -> Cascade:
         """Return the cascade with its average cost and NDCG at k on other queries."""
-        table = _Scores.of(HeldOut.of(model, X, y, qid=qid), self.stages)
+        table = _ScoresByQuery.of(HeldOut.of(model, X, y, qid=qid), self.stages)
         return table.judged(self.stages, self.keep, k)
 
 
@@ -71,7 +71,7 @@ def cascade(
 ) -> Cascade:
     """Return the best cascade of a ranking model for an average cost per document, chosen on held-out queries.
 
-    Parameters are those of :func:`cascades`; ``budget`` is the average cost of a document, over all queries.
+    Parameters are those of ``cascades``; ``budget`` is the average cost of a document, over all queries.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def cascades(
         Numbers of documents that may go on from a level. Default: k and its doubles.
     """
     held = HeldOut.of(model, X, y, qid=qid)
-    table = _Scores.of(held)
+    table = _ScoresByQuery.of(held)
     longest = int(np.bincount(table.query).max())
     counts = _numbers_kept(keep, k, longest)
     chosen = _spread(table.costs)
@@ -195,7 +195,7 @@ class _Ranked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Scores:
+class _ScoresByQuery:
     """Scores (n, 1 + stages) of all stages, the query (n,) of every document, costs (1 + stages,) and grades (n,)."""
 
     values: Float
@@ -204,7 +204,7 @@ class _Scores:
     grades: Float | None
 
     @classmethod
-    def of(cls, held: HeldOut, stages: Sequence[int] = ()) -> _Scores:
+    def of(cls, held: HeldOut, stages: Sequence[int] = ()) -> _ScoresByQuery:
         """Return the scores of a model on documents."""
         model = held.model
         if not isinstance(model, AnytimeModel) or model.n_targets != 1:

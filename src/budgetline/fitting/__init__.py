@@ -1,4 +1,4 @@
-"""From data and a recipe to a fitted model: :func:`fit_model` is the only place that learns one."""
+"""From data and a recipe to a fitted model: ``fit_model`` is the only place that learns one."""
 
 from budgetline.fitting.fit_model import fit_model
 from budgetline.fitting.moments_training import MomentsTraining

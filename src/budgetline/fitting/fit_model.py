@@ -1,13 +1,13 @@
 """``fit_model``: from data and a recipe to a fitted model, in five steps.
 
 1. **Pairs.** If the recipe asks for pairs of columns, an additive model of all groups is fitted, and the pairs that
-   explain most of its residuals become groups that cost nothing and require both columns (:mod:`interactions`).
+   explain most of its residuals become groups that cost nothing and require both columns (``interactions``).
 2. **Moments.** Squared error needs only means and products of columns, so a source is read once for them, and rows are
    added to those of earlier calls of ``partial_fit`` (``Training.gathered``).
 3. **Choices.** If the recipe has a search, alpha, the correction and the number of pairs are those that are best on
-   held-out rows, over all budgets (:mod:`fold_search`).
-4. **Fit** (``Training.fit``). Where they are not chosen yet, the ridge constant (:mod:`ridge_choice`) and what noise
-   explains of every group (:mod:`penalties`) come from the model of all groups. Then the greedy loop finds the order,
+   held-out rows, over all budgets (``fold_search``).
+4. **Fit** (``Training.fit``). Where they are not chosen yet, the ridge constant (``ridge_choice``) and what noise
+   explains of every group (``penalties``) come from the model of all groups. Then the greedy loop finds the order,
    and every prefix of it gets its coefficients, with what is needed to predict from other subsets of groups.
 5. **Checks.** Warn if the digits of the coefficients cannot be trusted, or if alpha is far too small.
 

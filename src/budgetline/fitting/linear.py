@@ -100,7 +100,7 @@ def fit_moments(moments: Moments, recipe: Recipe) -> tuple[StagedModel, float]:
 
 
 def fit_gram(gram: Gram, recipe: Recipe, mean: Float, scale: Float, y_mean: Float) -> tuple[StagedModel, float]:
-    """Fit from C and b of the columns of the recipe, group after group; return what :func:`fit_moments` does."""
+    """Fit from C and b of the columns of the recipe, group after group; return what ``fit_moments`` does."""
     run = _run(BlockCholesky(gram), recipe)
     return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), _doubt(run, gram.eps)
 

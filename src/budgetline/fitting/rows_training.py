@@ -79,9 +79,8 @@ class RowsTraining:
         else:
             moments, clear = None, True
             stages, recipe = fit_generalised(self._engine(recipe), recipe, task.family, task.tol, subsets=not self.fold)
-        fitted = Fitted(stages, self.rows, recipe, moments)
-        if isinstance(task.family, Cox) and not self.fold:
-            fitted = fitted._replace(learned=self._hazards(stages, task.family))
+        hazards = self._hazards(stages, task.family) if isinstance(task.family, Cox) and not self.fold else {}
+        fitted = Fitted(stages, self.rows, recipe, moments, learned=hazards)
         self.check_claims(fitted, clear)
         return fitted
 
@@ -103,7 +102,7 @@ class RowsTraining:
         return {"event_times_": times, "cumulative_hazards_": hazards}
 
     def check_claims(self, fitted: Fitted, clear: bool) -> None:
-        """Warn if predictions on the rows do not explain what a model claims; see :func:`warn_if_apart`."""
+        """Warn if predictions on the rows do not explain what a model claims; see ``warn_if_apart``."""
         if not self.fold:
             warn_if_apart(fitted, self.task.family, self.losses, self.layout.labels(self.layout.read), clear)
 

@@ -21,6 +21,7 @@ from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks
 from budgetline.glm.row_sets import RowSets, SetPoint
 from budgetline.glm.rows_engine import TOGETHER
 from budgetline.glm.set_families import SetFamily
+from budgetline.messages import shown
 from budgetline.moments.columns import StandardisedColumns, standardised_columns
 from budgetline.moments.tallies import RowSample, sample_of
 
@@ -36,7 +37,7 @@ def engine_of_sets(
 ) -> SetsEngine:
     """Check and standardise rows, with penalty weights (D,); ``alone``: one thread does the work of small tables."""
     if rows.on_device is not None:
-        raise TypeError(f"loss {family.loss!r} is computed on the host: pass a NumPy array, not one on a device")
+        raise TypeError(f"loss {shown(family.loss)} is computed on the host: pass a NumPy array, not one on a device")
     A, _, _ = standardised_columns(rows, names, weights)
     sets = family.sets(rows.Y, A.root**2)
     if not sets.target.any():

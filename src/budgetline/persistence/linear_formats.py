@@ -56,7 +56,7 @@ def to_linear_format(
 
     Parameters
     ----------
-    model : as in :func:`save`
+    model : as in ``save``
         A model without an encoding.
     path : path, optional
         Also write the text there, in full or not at all.
@@ -79,34 +79,34 @@ def to_linear_format(
 
     Examples
     --------
+    >>> import json
     >>> import numpy as np
     >>> import budgetline
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> model = budgetline.AnytimeRegressor({"title": [0], "body": [1]}, alpha=0).fit(X, 2 * X[:, 0] + X[:, 1])
-    >>> print(budgetline.to_linear_format(model, format="vespa", stage=0))
-    rank-profile budgetline inherits default {
-        function budgetline_stage_0() {
-            expression: 0.0
-        }
-        first-phase {
-            expression: budgetline_stage_0()
-        }
-    }
+    >>> model = budgetline.AnytimeRegressor(alpha=0).fit(X, 3 + 2 * X[:, 0] + X[:, 1])
+    >>> text = budgetline.to_linear_format(model, format="solr")
+    >>> {column: round(weight, 6) for column, weight in json.loads(text)["params"]["weights"].items()}
+    {'x0': 2.0, 'x1': 1.0, 'constant': 3.0}
     """
     fitted = check_model(model, "to_linear_format")
-    if format not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {shown(format)}")
-    if fitted.encoding is not None:
-        encoded = fitted.source.labels(fitted.source.read)
-        raise TypeError(f"format {shown(format)} holds no encoding, which {some(encoded, 3)} need: use to_onnx")
-    if fitted.n_targets > 1 and format != "pmml":
-        raise TypeError(f"format {shown(format)} holds one score, the model has {fitted.n_targets}: use to_onnx")
+    _check_format(fitted, format)
     last = fitted.stages.last_stage(budget, stage, None)
     chosen = range(1, fitted.n_stages + 1) if all_stages else [last]
     text = FORMATS[format](fitted, [_stage_of(fitted, j, name) for j in chosen], name)
     if path is not None:
         write_atomically(path, text.encode())
     return text
+
+
+def _check_format(model: AnytimeModel, format: str) -> None:
+    """Raise an error if a format does not exist or cannot hold a model."""
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {shown(format)}")
+    if model.encoding is not None:
+        encoded = model.source.labels(model.source.read)
+        raise TypeError(f"format {shown(format)} holds no encoding, which {some(encoded, 3)} need: use to_onnx")
+    if model.n_targets > 1 and format != "pmml":
+        raise TypeError(f"format {shown(format)} holds one score, the model has {model.n_targets}: use to_onnx")
 
 
 def _stage_of(model: AnytimeModel, stage: int, name: str) -> StageWeights:
@@ -150,10 +150,10 @@ def _vespa(model: AnytimeModel, stages: list[StageWeights], name: str) -> str:
     """Return a rank profile; columns are attributes, unless their names are rank features such as ``bm25(title)``."""
     lines = [f"rank-profile {name} inherits default {{"]
     for stage in stages:
-        terms = [repr(float(stage.intercept[0]))]
+        terms = [str(float(stage.intercept[0]))]
         for column, weight in zip(stage.columns, stage.coef[0].tolist(), strict=True):
             feature = f"attribute({column})" if re.fullmatch(r"[A-Za-z_]\w*", column, re.ASCII) else column
-            terms.append(f"{weight!r} * {feature}")
+            terms.append(f"{weight} * {feature}")
         lines += [f"    function {stage.name}() {{", f"        expression: {' + '.join(terms)}", "    }"]
     lines += ["    first-phase {", f"        expression: {stages[-1].name}()", "    }", "}"]
     return "\n".join(lines) + "\n"
@@ -189,9 +189,9 @@ def _pmml(model: AnytimeModel, stages: list[StageWeights], name: str) -> str:
         ElementTree.SubElement(schema, "MiningField", name=column)
     ElementTree.SubElement(schema, "MiningField", name="target", usageType="target")
     for labels, coef, intercept in _tables(stage, classes):
-        table = ElementTree.SubElement(regression, "RegressionTable", {"intercept": repr(intercept), **labels})
+        table = ElementTree.SubElement(regression, "RegressionTable", {"intercept": str(intercept), **labels})
         for column, weight in zip(stage.columns, coef, strict=True):
-            ElementTree.SubElement(table, "NumericPredictor", name=column, coefficient=repr(weight))
+            ElementTree.SubElement(table, "NumericPredictor", name=column, coefficient=str(weight))
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 

@@ -43,7 +43,7 @@ def to_onnx(model: object, path: PathName | None = None) -> Proto:
 
     Parameters
     ----------
-    model : as in :func:`save`
+    model : as in ``save``
     path : path, optional
         Also write the graph there, in full or not at all.
 

@@ -191,7 +191,7 @@ class AnytimeRunner:
         raws : sequence of objects
             Documents, inputs of the extractors as in `predict_many`.
         cascade : Cascade
-            Its stages and numbers of documents, from :func:`budgetline.evaluation.cascade`.
+            Its stages and numbers of documents, from ``budgetline.evaluation.cascade``.
         deadline : float, optional
             Seconds from now. If it comes before the last level, the ranking is that of the groups that arrived.
         """
