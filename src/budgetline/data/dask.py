@@ -37,10 +37,7 @@ def is_distributed(source: Source) -> bool:
 
 @dataclass(frozen=True)
 class DaskPartition(Partition):
-    """A partition of dask collections: delayed here, loaded where the task runs.
-
-    ``data`` is (X, y, weight), or a data frame whose columns have ``roles``.
-    """
+    """A partition of dask collections, (X, y, weight) or a frame with ``roles``, loaded where its task runs."""
 
     data: Collection
     number: int

@@ -58,10 +58,7 @@ class SvmlightPartition(FilePartition):
 
 
 def svmlight_source(paths: list[Path], n_features: int | None, zero_based: bool, ranked: bool) -> Source:
-    """Return a source of files of lines ``target [qid:q] index:value …``.
-
-    Without ``n_features`` the files are read once to find the largest index.
-    """
+    """Return a source of lines ``target [qid:q] index:value …``; without ``n_features``, read them once to find it."""
     parts = [
         SvmlightPartition(mark, start, stop, n_features or LARGEST_INDEX, ranked, zero_based)
         for mark in map(Mark.of, paths)
@@ -69,7 +66,9 @@ def svmlight_source(paths: list[Path], n_features: int | None, zero_based: bool,
     ]
     where = f"n_features={n_features}"
     if n_features is None:
-        n_features, where = max(((_width(part), part.where) for part in parts), default=(0, ""))
+        read = ((part, chunk) for part in parts for chunk in part.chunks(None))
+        widths = ((1 + int(chunk.X.indices.max(initial=-1)), part.where) for part, chunk in read)
+        n_features, where = max(widths, default=(0, ""))
         parts = [replace(part, n_features=n_features) for part in parts]
     if n_features < 1:
         raise ValueError(f"{paths[0]} holds no features")
@@ -88,8 +87,3 @@ def _line_starts(mark: Mark) -> list[int]:
             file.readline()
             starts.add(file.tell())
     return sorted(starts)
-
-
-def _width(part: SvmlightPartition) -> int:
-    """Read a part and return its number of features."""
-    return 1 + max(int(chunk.X.indices.max(initial=-1)) for chunk in part.chunks(None))

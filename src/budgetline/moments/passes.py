@@ -39,10 +39,7 @@ def sum_over(
     client: Client = None,
     progress: Progress = None,
 ) -> S | None:
-    """Return the sum of a statistic over all chunks, with these columns; None if there are no rows.
-
-    Partitions are read on the client, dask data on the default client.
-    """
+    """Return the sum of a statistic over all chunks, read here or on a dask client; None if there are no rows."""
     if source.encoding is not None:
         read, encoding = source.encoding.read_for(columns), source.encoding
         statistic, columns = OfEncoded(statistic, columns, read, encoding), read
@@ -152,7 +149,7 @@ class Passes:
         """Make a pass and return the sum of a statistic over the rows that ``where`` names."""
         self.count += 1
         found = sum_over(self.source, WithTally(statistic), columns, client=self.client, progress=self.progress)
-        found = found or Tallied({}, False, None)
+        found = found or Tallied(np.zeros(3, dtype=np.uint64), False, None)
         if self.first is not None:
             self.first.check(found, self.count)
         if self.first is None or not self.first.whole:
