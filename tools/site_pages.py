@@ -16,8 +16,9 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 SECTIONS = {
     "Estimators": [
-        "AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "AnytimeRanker", "AnytimeRankerCV",
-        "AnytimeSurvival", "AnytimeSurvivalCV", "StagedEstimators", "GroupLassoPath", "model.AnytimeModel", "glm.ConvexLoss",
+        "AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "AnytimeRanker",
+        "AnytimeRankerCV", "AnytimeSurvival", "AnytimeSurvivalCV", "StagedEstimators", "GroupLassoPath",
+        "model.AnytimeModel", "glm.ConvexLoss",
     ],
     "Groups and tables": ["FeatureGroups", "Encoding"],
     "Sequences and schedules": [
