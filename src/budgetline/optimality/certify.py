@@ -54,7 +54,7 @@ def certify(
         A model of squared error is certified as it is. For moments, the sequence is that of ``rule="forward"`` unless
         another is given.
     feature_groups, costs, alpha
-        With moments, as in `budgetline.AnytimeRegressor`.
+        As in `budgetline.AnytimeRegressor`. Only with moments.
     sequence : GroupSequence or group names, optional
         With moments: the order to certify.
     budgets : array, optional

@@ -56,8 +56,8 @@ def to_linear_format(
 
     Parameters
     ----------
-    model : as in ``save``
-        A model without an encoding.
+    model
+        As in ``save``. A model without an encoding.
     path : path, optional
         Also write the text there, in full or not at all.
     format : {"solr", "elasticsearch", "vespa", "pmml"}

@@ -229,7 +229,7 @@ class Content:
         return int(affordable(np.array(self.training_curve.costs[1:]), budget))
 
     def prefix(self, stage: int) -> tuple[str, ...]:
-        """Return the first groups of the sequence."""
+        """Return the first ``stage`` groups of the sequence."""
         return tuple(step.group for step in self.sequence[:stage])
 
     @cached_property
