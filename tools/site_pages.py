@@ -16,8 +16,9 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 SECTIONS = {
     "Estimators": [
-        "AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "AnytimeRanker", "AnytimeRankerCV",
-        "AnytimeSurvival", "AnytimeSurvivalCV", "StagedEstimators", "GroupLassoPath", "model.AnytimeModel", "glm.ConvexLoss",
+        "AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "AnytimeRanker",
+        "AnytimeRankerCV", "AnytimeSurvival", "AnytimeSurvivalCV", "StagedEstimators", "GroupLassoPath",
+        "model.AnytimeModel", "glm.ConvexLoss",
     ],
     "Groups and tables": ["FeatureGroups", "Encoding"],
     "Sequences and schedules": [
@@ -26,8 +27,9 @@ SECTIONS = {
     ],
     "Evaluation": [
         "budget_curve", "cross_val_budget_curve", "compare", "BudgetCurve", "BudgetCurveDisplay", "timeliness",
-        "stopping_cost", "evaluation.Effects",
-        "evaluation.effects.Effect",
+        "stopping_cost", "evaluation.Effects", "evaluation.effects.Effect", "evaluation.ndcg_score",
+        "evaluation.map_score", "evaluation.concordance", "evaluation.cascade", "evaluation.cascades",
+        "evaluation.Cascade",
     ],
     "Plans, certificates, what next": [
         "optimality.plan", "optimality.plans", "optimality.Plan", "certify", "Certificate", "optimality.next_groups",

@@ -210,7 +210,7 @@ def test_names_of_columns_that_a_format_cannot_hold_are_refused(format, name):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(50, 2)), columns=["x", name])
     model = AnytimeRegressor().fit(frame, frame[name] + 3)
-    with pytest.raises(ValueError, match="column .* has .*rename it"):
+    with pytest.raises(ValueError, match=r"column .* has .*rename it"):
         to_linear_format(model, format=format)
 
 

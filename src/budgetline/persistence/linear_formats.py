@@ -78,8 +78,8 @@ def to_linear_format(
 
     Notes
     -----
-    Columns are features of their name, ``x0``, ``x1``, … by position if they have none. In Vespa they are attributes,
-    or rank features if their names are such as ``bm25(title)``. A name that a format cannot hold is an error.
+    Features are called like columns, by position ``x0``, ``x1``, …. In Vespa they are attributes, or rank features if
+    their names are such as ``bm25(title)``. A name that a format cannot hold is an error.
 
     Solr, Elasticsearch and Vespa compute one linear function: the ``decision_function`` of two classes, the logarithm
     of the mean for Poisson, else the prediction. Solr and Elasticsearch have no intercept: it is the weight of a
@@ -98,23 +98,26 @@ def to_linear_format(
     {'x0': 2.0, 'x1': 1.0, 'constant': 3.0}
     """
     fitted = check_model(model, "to_linear_format")
-    _check_format(fitted, format)
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ValueError(f"name must be letters, digits and underscores, not first a digit, got {shown(name)}")
-    if all_stages and (stage is not None or budget is not None):
-        raise ValueError("all_stages writes every stage: leave stage and budget out")
-    last = fitted.stages.last_stage(budget, stage, None)
-    if not last:
-        raise ValueError("stage 0 has no columns to score by: choose a later stage or a larger budget")
-    chosen = range(1, last + 1) if all_stages else [last]
+    _check_format(fitted, format, name)
+    chosen = _stages(fitted, stage, budget, all_stages)
     text = FORMATS[format]([_stage_of(fitted, j, name, format) for j in chosen], fitted, name)
     if path is not None:
         write_atomically(path, text.encode())
     return text
 
 
-def _check_format(model: AnytimeModel, format: object) -> None:
-    """Raise an error if a format does not exist or cannot hold a model."""
+def _stages(model: AnytimeModel, stage: int | None, budget: float | None, all_stages: bool) -> list[int]:
+    """Return the stages to write."""
+    if all_stages and (stage is not None or budget is not None):
+        raise ValueError("all_stages writes every stage: leave stage and budget out")
+    last = model.stages.last_stage(budget, stage, None)
+    if not last:
+        raise ValueError("stage 0 has no columns to score by: choose a later stage or a larger budget")
+    return list(range(1, last + 1)) if all_stages else [last]
+
+
+def _check_format(model: AnytimeModel, format: object, name: object) -> None:
+    """Raise an error if a format does not exist, or cannot hold a model or its name."""
     if not isinstance(format, str) or format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {shown(format)}")
     if model.encoding is not None:
@@ -124,6 +127,8 @@ def _check_format(model: AnytimeModel, format: object) -> None:
         raise TypeError(f"format {shown(format)} holds one score, the model has {model.n_targets}: use to_onnx")
     if format == "pmml" and model.classes is None and model.family.loss not in PMML_MEANS:
         raise TypeError(f"PMML has no mean for the loss {shown(model.family.loss)}")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(f"name must be letters, digits and underscores, not first a digit, got {shown(name)}")
 
 
 def _stage_of(model: AnytimeModel, stage: int, name: str, format: str) -> StageWeights:
