@@ -103,7 +103,7 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     ----------
     classes_ : array of shape (P,)
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, n_passes_, model_
-        As in ``AnytimeRegressor``; for two classes the scores are log odds of the second one.
+        As in ``AnytimeRegressor``. For two classes the scores are log odds of the second one.
 
     Examples
     --------

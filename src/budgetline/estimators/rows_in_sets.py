@@ -107,7 +107,10 @@ class BaseRanker(SetsEstimator):
         stage: int | None = None,
         available: Available = None,
     ) -> float:
-        """Return NDCG at k, the mean over queries; keywords as in ``predict``."""
+        """Return NDCG at k, the mean over queries; keywords as in ``predict``.
+
+        ``y`` are grades, ``qid`` the query of every row. ``sample_weight`` must be None.
+        """
         if sample_weight is not None:
             raise ValueError("NDCG accepts no sample_weight: it is a mean over queries")
         scores = self.predict(X, budget=budget, stage=stage, available=available)
@@ -181,8 +184,8 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 class AnytimeRankerCV(BaseRanker, HasSearch):  # type: ignore[misc]
     """AnytimeRanker with ``alpha`` and ``correction`` chosen by cross-validation over queries, for all budgets at once.
 
-    Queries are never split between folds. Parameters and attributes are those of ``AnytimeRanker``, and of the
-    search in ``AnytimeRegressorCV``.
+    Queries are never split between folds. Parameters and attributes as in ``AnytimeRanker`` and
+    ``AnytimeRegressorCV``.
 
     Examples
     --------
@@ -263,7 +266,10 @@ class BaseSurvival(SetsEstimator):
         stage: int | None = None,
         available: Available = None,
     ) -> float:
-        """Return Harrell's concordance; y is a pair (time, event) or a structured array. Keywords as in ``predict``."""
+        """Return Harrell's concordance; keywords as in ``predict``.
+
+        ``y`` is a pair (time, event) or a structured array. ``sample_weight`` must be None.
+        """
         if sample_weight is not None:
             raise ValueError("concordance accepts no sample_weight: it is a share of pairs of rows")
         scores: Array = self.predict(X, budget=budget, stage=stage, available=available)
@@ -286,7 +292,7 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
     feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, encoding
         As in ``AnytimeRegressor``.
     rule, alpha, correction, tol
-        As in ``AnytimeRanker``; gradients are whitened by the covariance within sets of rows at risk.
+        As in ``AnytimeRanker``, but gradients are whitened by the covariance within sets of rows at risk.
     ties : {"efron", "breslow"}
         How events at one time are counted.
 
@@ -316,7 +322,7 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
 class AnytimeSurvivalCV(BaseSurvival, HasSearch):  # type: ignore[misc]
     """AnytimeSurvival with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
 
-    Parameters and attributes are those of ``AnytimeSurvival``, and of the search in ``AnytimeRegressorCV``.
+    Parameters and attributes as in ``AnytimeSurvival`` and ``AnytimeRegressorCV``.
 
     Examples
     --------
