@@ -30,17 +30,14 @@ class ParquetPartition(NamedPartition, FilePartition):
 
     @property
     def about_rows(self) -> int:
-        """Number of rows."""
         return self.n_rows
 
     @property
     def where(self) -> str:
-        """The file and its row groups."""
         groups = f"row group {self.first}" if self.first == self.last else f"row groups {self.first} to {self.last}"
         return f"{self.path}, {groups}"
 
     def batches(self, names: list[str]) -> Iterator[Batch]:
-        """Read the row groups."""
         with self.mark.held(self.where), _opened(self.mark) as file:
             known = dict.fromkeys(file.schema_arrow.names)  # the first file names the columns of all
             if missing := [name for name in names if name not in known]:

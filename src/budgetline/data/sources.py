@@ -245,7 +245,6 @@ class ArrayPartition(Partition):
 
     @property
     def about_rows(self) -> int:
-        """Number of rows."""
         return self.stop - self.start
 
     @property
@@ -261,7 +260,6 @@ class ArrayPartition(Partition):
         return ArrayPartition(X, self.y[rows], weight, 0, self.about_rows, self.first + self.start)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Yield the rows as one chunk. A memmap is read now."""
         part = self.alone()
         X = part.X if columns is None else part.X[:, columns]
         where = f"rows {part.first} to {part.first + part.stop - 1}"
@@ -339,5 +337,4 @@ class FilePartition(Partition):
 
     @property
     def where(self) -> str:
-        """The file, or the part of it, for errors."""
         return str(self.path)

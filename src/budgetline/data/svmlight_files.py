@@ -34,17 +34,14 @@ class SvmlightPartition(FilePartition):
 
     @property
     def about_rows(self) -> int | None:
-        """Number of rows, estimated from the length of the first lines."""
         rows = text_rows_about(self.path)
         return None if rows is None else round(rows * (self.stop - self.start) / self.mark.size)
 
     @property
     def where(self) -> str:
-        """The file and its bytes."""
         return f"{self.path}, bytes {self.start} to {self.stop - 1}"
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Parse the lines."""
         with self.mark.held(self.where), self.path.open("rb") as file:
             file.seek(self.start)
             text = BytesIO(file.read(self.stop - self.start))

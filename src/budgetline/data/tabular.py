@@ -201,11 +201,9 @@ class NamedPartition(Partition):
     roles: Roles
 
     def raw(self) -> Self:
-        """Return the partition of raw columns."""
         return replace(self, roles=replace(self.roles, raw=True))
 
     def dropping(self) -> Self:
-        """Return the partition without the rows that have no target."""
         return replace(self, roles=replace(self.roles, drop=True))
 
     @abstractmethod
@@ -217,7 +215,6 @@ class NamedPartition(Partition):
         return f"row {row}"
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Yield the rows."""
         for batch, where, first in self.batches(self.roles.wanted(columns)):
             yield from self.roles.chunks(batch, columns, where, first, self.row_name)
 
@@ -230,11 +227,9 @@ class TablePartition(NamedPartition):
 
     @property
     def about_rows(self) -> int:
-        """Number of rows."""
         return self.frame.shape[0]
 
     def batches(self, names: list[str]) -> Iterator[Batch]:
-        """Yield slices of the table."""
         arrow()  # before narwhals imports it, because its error would not name the extra
         table, size = self.frame.select(names).to_arrow(), self.roles.chunk_rows
         for start in range(0, table.num_rows, size):
@@ -249,7 +244,6 @@ class LazyFramePartition(NamedPartition):
     frame: pl.LazyFrame
 
     def batches(self, names: list[str]) -> Iterator[Batch]:
-        """Run the query and yield its batches."""
         query = self.frame.select(names)
         for k, frame in enumerate(query.collect_batches(chunk_size=self.roles.chunk_rows, engine="streaming")):
             table = TablePartition(self.roles, nw.from_native(frame))

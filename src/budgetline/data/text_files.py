@@ -124,15 +124,12 @@ class CsvPartition(NamedPartition, FilePartition):
 
     @property
     def about_rows(self) -> int | None:
-        """Number of rows, estimated from the length of the first lines."""
         return text_rows_about(self.path)
 
     def reading(self, kinds: Mapping[str, str]) -> CsvPartition:
-        """Return the partition whose columns are read as these kinds, "text" or "flag"."""
         return replace(self, files=self.files.reading(kinds))
 
     def batches(self, names: list[str]) -> Iterator[Batch]:
-        """Parse the file, a block of text at a time."""
         roles, rows = self.roles, 0
         weights = [] if roles.weight is None else [roles.weight]
         labels = [name for name in roles.others if name not in weights]
@@ -145,7 +142,6 @@ class CsvPartition(NamedPartition, FilePartition):
                 rows += batch.num_rows
 
     def row_name(self, row: int) -> str:
-        """Return the line of a row."""
         return line_of_row(self.path, self.files.written.delimiter, row)
 
     def _check_features(self, batch: pa.RecordBatch, where: str, first: int) -> None:

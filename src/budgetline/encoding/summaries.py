@@ -117,7 +117,6 @@ class CategorySummary:
 
     @property
     def total(self) -> float:
-        """Weight of the entries that are not missing."""
         return sum(self.weights.values()) + self.lost
 
     def __add__(self, other: CategorySummary) -> CategorySummary:
@@ -129,7 +128,6 @@ class CategorySummary:
         return CategorySummary(both, missing, lost, text, declared, blank)._bounded()
 
     def scaled(self, factor: float) -> CategorySummary:
-        """Multiply all weights, and round them."""
         given = np.array([*self.weights.values(), self.missing, self.lost])
         *weights, missing, lost = rounded(factor * given).tolist()
         return replace(self, weights=dict(zip(self.weights, weights, strict=True)), missing=missing, lost=lost)

@@ -61,7 +61,6 @@ class ForDevice(Generic[S]):
     device: str
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Compute the statistic in a lane of its own."""
         with named_device(self.device).lane():
             return self.statistic(replace(chunk, device=self.device))
 
@@ -76,7 +75,6 @@ class OfEncoded(Generic[S]):
     encoding: TableEncoding
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Encode the chunk and return its statistic."""
         X = np.empty((chunk.n_rows, 0))
         if self.read.size:
             with chunk.located():
@@ -97,7 +95,6 @@ class ChunkSummary:
     settings: Encoding
 
     def __call__(self, chunk: Chunk) -> TableSummary | None:
-        """Return the summary of a chunk."""
         if chunk.weight is not None and not chunk.weight.any():
             return None
         with chunk.located():
@@ -166,7 +163,6 @@ class ChunkMoments:
     classes: Array | None = None
 
     def __call__(self, chunk: Chunk) -> Moments | None:
-        """Return the moments of a chunk, None if all its weights are zero."""
         if chunk.weight is not None and not chunk.weight.any():
             return None
         with chunk.located():
@@ -186,7 +182,6 @@ class InFold(Generic[S]):
     held: bool
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Return the statistic of the rows."""
         return _of_some(self.statistic, chunk, (folds_of(chunk, self.n_folds) == self.fold) == self.held)
 
 
@@ -223,7 +218,6 @@ class MomentsOfFolds:
     n_folds: int
 
     def __call__(self, chunk: Chunk) -> PartsOfFolds:
-        """Return the moments of a chunk, by fold."""
         statistic, fold = ChunkMoments(self.names, self.target_shape), folds_of(chunk, self.n_folds)
         return PartsOfFolds(tuple(_of_some(statistic, chunk, fold == k) for k in range(self.n_folds)))
 

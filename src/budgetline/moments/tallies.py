@@ -53,7 +53,6 @@ class WithTally(Generic[S]):
     statistic: Statistic[S]
 
     def __call__(self, chunk: Chunk) -> Tallied[S]:
-        """Return the statistic of a chunk, and its tally."""
         value = self.statistic(chunk)  # its checks come first
         targets = _target_hashes(chunk)
         sums = [chunk.n_rows, _total(targets), _total(mixed(targets + table_hashes(chunk.X)))]
@@ -173,6 +172,5 @@ class ChunkSample:
     most: int
 
     def __call__(self, chunk: Chunk) -> RowSample:
-        """Return the sample of a chunk."""
         weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
         return sample_of(chunk.X, weight, self.columns, self.most)
