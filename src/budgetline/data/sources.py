@@ -80,7 +80,6 @@ class Chunk:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, m."""
         return int(self.X.shape[0])
 
     @property
@@ -89,7 +88,6 @@ class Chunk:
         return self.X if self.device is None else moved(self.X, named_device(self.device))
 
     def take(self, rows: Positions) -> Chunk:
-        """Return some of the rows."""
         weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
         X = self.X.take(rows) if hasattr(self.X, "column_names") else self.X[rows]  # an Arrow table, or an array
         name = self.row_name
@@ -300,7 +298,6 @@ class Mark:
 
     @classmethod
     def of(cls, path: Path) -> Mark:
-        """Mark the current file."""
         try:
             status = path.stat()
         except FileNotFoundError:
@@ -332,7 +329,6 @@ class FilePartition(Partition):
 
     @property
     def path(self) -> Path:
-        """The file."""
         return self.mark.path
 
     @property
