@@ -180,7 +180,6 @@ def test_what_dask_data_must_be():
 @pytest.mark.parametrize("kind", ["logistic", "softmax", "poisson"])
 def test_generalised_models_on_dask(kind):
     frame = make_frame()
-    X = frame[NAMES].to_numpy()
     score = frame["y"].to_numpy()
     if kind == "poisson":
         y = np.random.default_rng(0).poisson(np.exp(score / 6)).astype(float)
@@ -191,7 +190,7 @@ def test_generalised_models_on_dask(kind):
         model, same = (AnytimeClassifier(rule="score", alpha=1e-3) for _ in range(2))
     data = dd.from_pandas(frame[NAMES].assign(target=y), npartitions=4, sort=False)
     model.fit(open_data(data, "target"))
-    assert_same(model, same.fit(X, y), 1e-7)
+    assert_same(model, same.fit(frame[NAMES], y), 1e-7)
     assert model.n_passes_ > 3
 
 
