@@ -28,8 +28,6 @@ SOURCE_BYTES = 1 << 26
 """Size of the rows that are read at once, and of all chunks in work: small compared with any machine's memory."""
 T = TypeVar("T")
 
-NO_TARGET = "requires y to be passed, but the target y is None"
-
 
 @dataclass(frozen=True)
 class Chunk:
@@ -52,17 +50,11 @@ class Chunk:
         """Check that the parts have as many rows; errors count rows from ``first``."""
         m = X.shape[0]
         try:
-            if y is None:
-                raise ValueError(NO_TARGET)
             raise_missing(y, first)
             if qid is not None:
                 raise_missing(qid, first, "qid")
             check_lengths(m, y=y, weight=weight, qid=qid)
-            if weight is not None:  # unlike those of a whole table, the weights of a chunk may all be zero
-                weight = np.asanyarray(weight, dtype=np.float64)
-                weight = check_weight(weight, m) if np.ma.is_masked(weight) or weight.any() else np.asarray(weight)
-        except OverflowError as error:
-            raise ValueError(f"{where}: weight contains a whole number that is too large for a float") from error
+            weight = check_weight(weight, m, may_be_zero=True)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         return cls(X, np.asarray(y), weight, None if qid is None else np.asarray(qid), where)
@@ -272,11 +264,9 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
         raise ValueError(f"X must be a table of shape (n, D), got {type(X).__name__} of shape {np.shape(X)}")
     if np.ma.is_masked(X):
         raise ValueError("X is a masked array with masked values: fill them first")
-    if y is None:
-        raise ValueError(NO_TARGET)
     n, D = X.shape
     y, weight = on_host(y), on_host(weight)
-    if isinstance(y, list | tuple):
+    if y is None or isinstance(y, list | tuple):
         raise_missing(y)  # an array may hide missing values
     y, weight = np.asanyarray(y), None if weight is None else np.asanyarray(weight)
     check_lengths(n, y=y, weight=weight)
