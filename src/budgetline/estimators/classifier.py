@@ -17,7 +17,6 @@ from budgetline.arrays import Array
 from budgetline.estimators.at_budget import ClassifiesAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.reading import CheckedTarget
-from budgetline.files import PathName
 from budgetline.fitting import Task
 from budgetline.glm.families import Family, Logistic, Softmax
 from budgetline.inputs import MOST_CLASSES, check_labels, check_number, check_weight
@@ -56,8 +55,8 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
             raise ValueError(f"class {shown(classes.tolist()[int(np.argmin(mass))])} has no sample of positive weight")
         return self._task(classes), indicators(codes, classes.size), weight
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
-        super()._check_source(passes, checkpoint)
+    def _check_source(self, passes: Passes) -> None:
+        super()._check_source(passes)
         if self.class_weight is not None:
             raise ValueError("class_weight cannot be used with a source: give the weights as a column")
         if shape := passes.source.target_shape:
@@ -109,7 +108,7 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     ----------
     classes_ : array of shape (P,)
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
-        As in ``AnytimeRegressor``; for two classes the scores are log odds of the second one.
+        As in ``AnytimeRegressor``. For two classes the scores are log odds of the second one.
     alpha_ : float
         The ridge constant that ``alpha="auto"`` has chosen.
     n_passes_ : int
