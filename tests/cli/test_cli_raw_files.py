@@ -132,7 +132,7 @@ def test_inspect_of_other_files(run, done):
     people().astype({"job": "category"}).to_parquet("data.parquet")
     found = done("inspect", "data.parquet")
     assert found["rows"] == 300
-    assert found["text"] is None
+    assert found["format"] == []
     assert [column["kind"] for column in found["columns"]] == ["integer", "number", "category", "boolean", "text"]
     Path("data.svm").write_text("1 1:2\n")
     assert "have no names" in run("inspect", "data.svm").err
