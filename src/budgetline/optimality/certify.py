@@ -83,10 +83,6 @@ def certify(
             raise TypeError(f"{given[0]} is for moments; a model has its own")
         model = as_model(subject)
         order = model.sequence.order.tolist()
-        if not model.squared_error:
-            raise ValueError(
-                f"a certificate is about squared error, not about loss {shown(model.family.loss)}: use plan"
-            )
         problem = _problem_of(model)
     grid, every = certified_budgets(problem.groups, order, budgets), Conditions.none(problem.prices)
     with one_blas_thread(), TimeLimit(limit, progress) as clock:
@@ -110,7 +106,10 @@ def certified_budgets(groups: FeatureGroups, order: list[int], budgets: ArrayLik
 
 
 def _problem_of(model: AnytimeModel) -> Quadratic:
-    """Return the problem of all groups of a model of squared error."""
+    """Return the problem of all groups of a model, which must be of squared error."""
+    if not model.squared_error:
+        loss = shown(model.family.loss)
+        raise ValueError(f"a certificate is about squared error, not about loss {loss}: use plan")
     problem = problem_of(model)
     if model.moments is not None:
         return problem.warned()
