@@ -27,8 +27,9 @@ SECTIONS = {
     ],
     "Evaluation": [
         "budget_curve", "cross_val_budget_curve", "compare", "BudgetCurve", "BudgetCurveDisplay", "timeliness",
-        "stopping_cost", "evaluation.Effects",
-        "evaluation.effects.Effect",
+        "stopping_cost", "evaluation.Effects", "evaluation.effects.Effect", "evaluation.ndcg_score",
+        "evaluation.map_score", "evaluation.concordance", "evaluation.cascade", "evaluation.cascades",
+        "evaluation.Cascade",
     ],
     "Plans, certificates, what next": [
         "optimality.plan", "optimality.plans", "optimality.Plan", "certify", "Certificate", "optimality.next_groups",

@@ -525,9 +525,8 @@ def test_what_is_not_a_source_is_refused():
     for more in ({"y": np.ones(3)}, {"sample_weight": np.ones(3)}):
         with pytest.raises(ValueError, match="a source holds its own targets and weights"):
             AnytimeRegressor().fit(source, **more)
-    for option in ("client", "checkpoint"):
-        with pytest.raises(ValueError, match="client and checkpoint are for sources"):
-            AnytimeRegressor().fit(np.eye(3), np.ones(3), **{option: "x"})
+    with pytest.raises(ValueError, match="client is for sources"):
+        AnytimeRegressor().fit(np.eye(3), np.ones(3), client="x")
     for role in ("target", "weight", "qid", "features"):
         for data in ((np.eye(3), np.ones(3)), iter([(np.eye(3), np.ones(3))])):
             with pytest.raises(ValueError, match=f"{role}='y' names a column"):

@@ -219,7 +219,7 @@ def test_the_command_line_and_the_report_say_the_same(data, table_path, tmp_path
     assert model.correction_ == found.estimator.correction_
     np.testing.assert_allclose(model.coef_path_, found.estimator.coef_path_, rtol=1e-9)
     np.testing.assert_allclose(model.held_out_, found.estimator.held_out_, atol=1e-9)
-    report = make_report(model, found.sample.X, found.sample.y, metric=state.metric, baselines=False, plan_seconds=0)
+    report = make_report(model, found.sample.X, found.sample.y, metric=state.metric, baselines=False)
     shown = order_part(found, None)
     assert shown["curve"]["costs"] == report.main_curve.costs
     np.testing.assert_allclose(shown["curve"]["values"], report.main_curve.values, atol=1e-9)

@@ -52,9 +52,6 @@ class Certificate(Tabular):
         are any.
     alpha : float
         The ridge constant.
-    loss : str
-        "squared_error", "log_loss", "poisson", or "convex" for a `budgetline.glm.ConvexLoss`. For losses other than
-        squared error the only bound is that of all groups.
     budgets, achieved, bounds : float arrays of shape (B,)
         Increasing budgets; the value of the longest affordable prefix at each; the bound on that of any affordable set.
     everything : float
@@ -95,7 +92,6 @@ class Certificate(Tabular):
     order: Annotated[Positions, Shape("stages")]
     values: Annotated[Float, Shape("stages")]
     alpha: Number
-    loss: str
     budgets: Annotated[Float, Shape("budgets"), AtLeast(0)]
     achieved: Annotated[Float, Shape("budgets")]
     bounds: Annotated[Float, Shape("budgets")]
@@ -189,8 +185,6 @@ class Certificate(Tabular):
     @property
     def notes(self) -> tuple[str, ...]:
         """Limitations of the bounds, and what Theorem 3.2 promises."""
-        if self.loss != "squared_error":
-            return (f"For loss {shown(self.loss)} the only known bound is what all groups explain.",)
         found = []
         if self.condition:
             found.append(f"The bounds are about sets {self.condition}: other sets may explain more.")

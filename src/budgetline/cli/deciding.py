@@ -33,7 +33,6 @@ WORDS = {
 }
 """Words in the table of plans, and their meaning."""
 CORRECTED = "The sets maximise what they explain less the correction of the model; the proofs are about that, too."
-TRIVIAL = "Below the cost of all groups this bound is trivial: the order may be much closer to optimal than it says."
 """What to make of the only bound for losses other than squared error."""
 
 
@@ -171,10 +170,6 @@ def certify(
     proven = certified_at(certificate, budgets, certificate.total_cost)
     mean = CertifiedShare(*map(float, certificate.timeliness()))
     printer.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
-    trivial = certificate.loss != "squared_error"
-    if trivial:
-        printer.paragraph(f"{certificate.notes[0]} {TRIVIAL}")
-        printer.say()
     pairs = zip([*map(amount, budgets), "mean over budgets"], [*proven, mean], strict=True)
     cells = ([label, share(each.achieved), share(each.bound), at_least(each.ratio)] for label, each in pairs)
     printer.table(["budget", "explained", "bound on any set", "certified share of the optimum"], cells)
@@ -183,9 +178,9 @@ def certify(
         "All values are about the training data, with the ridge penalty. Every budget has its own best set: no single "
         "order needs to reach all of them. The mean is over budgets from 0 to the cost of all groups (timeliness)."
     )
-    for note in () if trivial else certificate.notes:
+    for note in certificate.notes:
         printer.paragraph(note)
-    about = {"loss": certificate.loss, "alpha": certificate.alpha, "total_cost": certificate.total_cost}
+    about = {"alpha": certificate.alpha, "total_cost": certificate.total_cost}
     *rows, last = ({"explained": each.achieved, "bound": each.bound, "ratio": each.ratio} for each in (*proven, mean))
     rows = [{"budget": each, **row} for each, row in zip(budgets, rows, strict=True)]
     printer.document({"model": str(model), **about, "budgets": rows, "timeliness": last, "notes": certificate.notes})

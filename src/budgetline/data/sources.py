@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -129,13 +129,6 @@ class Partition(ABC):
         """Number of rows, estimated where it is not known before reading; None without an estimate."""
         return None
 
-    def fingerprint(self) -> str | None:
-        """Return a text that identifies the data, by which results are stored; None for data without one.
-
-        Raises an error if the data have changed since they were opened.
-        """
-        return None
-
     def raw(self) -> Self:
         """Return the partition whose chunks hold columns of any kind: data frames, if the data have names."""
         return self
@@ -219,15 +212,6 @@ class Source:
             return None  # a user's function must not run just to count
         known = [rows for part in self.partitions if (rows := part.about_rows) is not None]
         return sum(known) if len(known) == len(self.partitions) else None
-
-    def fingerprint(self, partition: Partition, columns: Positions | None, statistic: object) -> str | None:
-        """Return a name for a statistic of a partition, None if the partition has no fingerprint."""
-        mark = partition.fingerprint()
-        if mark is None:
-            return None
-        read = None if columns is None else columns.tolist()
-        parts = (mark, self.n_features, self.feature_names, read, statistic)
-        return sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 def chunk_rows_for(width: int, itemsize: int = 8) -> int:
@@ -369,9 +353,3 @@ class FilePartition(Partition):
     def where(self) -> str:
         """The file, or the part of it, for errors."""
         return str(self.path)
-
-    def fingerprint(self) -> str:
-        """Return a text that identifies the contents of the file, and the parts that are read."""
-        self.mark.check(self.where)
-        parts = [getattr(self, part.name) for part in fields(self)[1:]]
-        return f"{self.path.resolve()} {self.mark.size} {self.mark.time} {self.mark.digest} {parts}"

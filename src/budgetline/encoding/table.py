@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
 from itertools import pairwise
 from typing import ClassVar
 
@@ -198,16 +197,6 @@ class TableEncoding:
         """Let a watch count the unknown categories of all columns."""
         for d, name, encoder in zip(self.source.read.tolist(), self.names, self.encoders, strict=True):
             watch.note(name, encoder, table.columns[d])
-
-    @cached_property
-    def digest(self) -> str:
-        """A text that identifies the encoding."""
-        found = sha256(repr((self.source.n_features, self.names)).encode())
-        curves = (encoder.curve for encoder in self.encoders if isinstance(encoder, NumberEncoder))
-        for part in (*self.encoders, *curves, *self.pairs):
-            for value in (getattr(part, each.name) for each in fields(part) if each.name != "curve"):
-                found.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
-        return found.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

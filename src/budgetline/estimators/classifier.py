@@ -17,7 +17,6 @@ from budgetline.arrays import Array
 from budgetline.estimators.at_budget import ClassifiesAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.reading import CheckedTarget
-from budgetline.files import PathName
 from budgetline.fitting import Task
 from budgetline.glm.families import Family, Logistic, Softmax
 from budgetline.inputs import MOST_CLASSES, check_labels, check_number, check_weight
@@ -56,8 +55,8 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
             raise ValueError(f"class {shown(classes.tolist()[int(np.argmin(mass))])} has no sample of positive weight")
         return self._task(classes), indicators(codes, classes.size), weight
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
-        super()._check_source(passes, checkpoint)
+    def _check_source(self, passes: Passes) -> None:
+        super()._check_source(passes)
         if self.class_weight is not None:
             raise ValueError("class_weight cannot be used with a source: give the weights as a column")
         if shape := passes.source.target_shape:

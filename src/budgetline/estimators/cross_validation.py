@@ -19,7 +19,6 @@ from budgetline.encoding.settings import as_encoding
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.classifier import AnytimeClassifier, BaseClassifier
 from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
-from budgetline.files import PathName
 from budgetline.fitting import FoldSearch, Recipe
 from budgetline.fitting.source_training import number_of_folds
 from budgetline.inputs import floats_of
@@ -65,7 +64,6 @@ class HasSearch(AnytimeEstimator):
         groups: object = None,
         client: object = None,
         progress: Progress = None,
-        checkpoint: PathName | None = None,
     ) -> Self:
         """Choose on folds, then learn from all rows; other arguments as in ``AnytimeRegressor.fit``.
 
@@ -75,7 +73,7 @@ class HasSearch(AnytimeEstimator):
             Labels of rows, such as patients. Rows with the same label are in the same fold, if ``cv`` is a number or
             None.
         """
-        return self._fit(X, y, sample_weight, client, progress, checkpoint, groups)
+        return self._fit(X, y, sample_weight, client, progress, groups)
 
     def _chosen(self, recipe: Recipe) -> Recipe:
         numbers = None if self.interactions is None else tuple(self._numbers_of_pairs())

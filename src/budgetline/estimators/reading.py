@@ -142,7 +142,7 @@ def _fitted(
     return encoding, bins_of(summary, encoding.encoders) if pairs else ()
 
 
-def source_of(X: object, y: object, sample_weight: object, client: object, checkpoint: object) -> Source | None:
+def source_of(X: object, y: object, sample_weight: object, client: object) -> Source | None:
     """Return X as a source if it is one or a dask collection; None for tables, which take no source options."""
     if isinstance(X, Source):
         if y is not None or sample_weight is not None:
@@ -152,8 +152,8 @@ def source_of(X: object, y: object, sample_weight: object, client: object, check
         return dask_source(X, y, sample_weight)
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None; sources hold it (open_data)")
-    if client is not None or checkpoint is not None:
-        raise ValueError("client and checkpoint are for sources: open_data makes one from a table")
+    if client is not None:
+        raise ValueError("client is for sources: open_data makes one from a table")
     return None
 
 

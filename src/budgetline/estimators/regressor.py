@@ -15,7 +15,6 @@ from sklearn.utils.validation import column_or_1d
 from budgetline.estimators.at_budget import PredictsAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.reading import CheckedTarget, Columns
-from budgetline.files import PathName
 from budgetline.fitting import MomentsTraining, Task
 from budgetline.glm.families import LOSSES, ConvexLoss
 from budgetline.inputs import check_target, check_weight
@@ -47,9 +46,9 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
             column_or_1d(Y, warn=True)  # warns, as scikit-learn's single-output estimators do
         return task, Y, check_weight(sample_weight, n_rows)
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
+    def _check_source(self, passes: Passes) -> None:
         if self.loss != "squared_error":
-            super()._check_source(passes, checkpoint)
+            super()._check_source(passes)
 
     def _source_task(self, passes: Passes) -> Task:
         return self._task(passes.source.target_shape)

@@ -19,7 +19,6 @@ from budgetline.estimators.cross_validation import HasSearch
 from budgetline.estimators.reading import CheckedTarget
 from budgetline.evaluation.rankings import ndcg_score
 from budgetline.evaluation.survival import concordance, survival_function
-from budgetline.files import PathName
 from budgetline.fitting import Task
 from budgetline.glm.set_families import Cox, Listwise, SetFamily
 from budgetline.inputs import check_survival, check_weight
@@ -47,9 +46,9 @@ class SetsEstimator(PredictsAtBudget, AnytimeEstimator):
 
     def _learn_sets(self, X: object, y: object, of: object, sample_weight: object, groups: object) -> Self:
         """Learn from values y of rows and from ``of``, the query or stratum of each."""
-        return self._fit(X, None if y is None else (y, of), sample_weight, None, None, None, groups)
+        return self._fit(X, None if y is None else (y, of), sample_weight, None, None, groups)
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
+    def _check_source(self, passes: Passes) -> None:
         raise TypeError(f"{type(self).__name__} learns from rows in memory: rows at risk are in all chunks")
 
     def _target(self, y: object, sample_weight: object, n_rows: int) -> CheckedTarget:
@@ -88,8 +87,8 @@ class BaseRanker(SetsEstimator):
             raise TypeError("dask collections hold no queries: pass a source, open_data(…, qid=…)")
         return self._learn_sets(X, y, queries, sample_weight, queries)
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
-        AnytimeEstimator._check_source(self, passes, checkpoint)
+    def _check_source(self, passes: Passes) -> None:
+        AnytimeEstimator._check_source(self, passes)
         if self._n_folds() is not None:
             raise TypeError(f"{type(self).__name__} searches on rows in memory: use AnytimeRanker for a source")
 

@@ -192,7 +192,6 @@ class SourceEngine:
         return self._last
 
     def sample(self, columns: Positions, most: int) -> RowSample:
-        """Make one pass."""
         index = self._order[columns - 1]
         found: RowSample = self._total(ChunkSample(index, most))
         return found.standardised(self.x_mean[index], self.x_scale[index])

@@ -271,7 +271,7 @@ def check_certificate(certificate: object, model: AnytimeModel) -> None:
         "costs": theirs.shared == ours.shared and np.array_equal(theirs.costs, ours.costs),
         "order": np.array_equal(certificate.order, model.sequence.order),
         "alpha": certificate.alpha == model.alpha,
-        "loss": (certificate.loss == "squared_error") == model.squared_error,
+        "loss": model.squared_error,
         "data": abs(certificate.null_value - null_value) <= SAME_DATA * null_value,
     }
     if others := [name for name, equal in same.items() if not equal]:
