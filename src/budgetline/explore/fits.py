@@ -69,7 +69,7 @@ def estimator_of(state: State, sample: Sample, *, search: bool = True) -> Estima
         groups,
         len(groups),
         sample.y,
-        classes=classes,
+        task=state.task,
         encoding=None if state.encoding == "none" else state.encoding,
         folds=usual_folds(sample.y, classes=classes) if search else None,
         alpha=state.alpha,
@@ -85,7 +85,7 @@ def with_settings_of(state: State, sample: Sample, before: Estimator) -> Estimat
     kept = {name: given[name] for name in ("alpha", "correction", "encoding")}
     others = {name: getattr(asked, name) for name in ("rule", "start", "min_gain", "max_groups")}
     loss = None if state.task == "classification" else state.loss
-    return estimator_for(state.feature_groups, classes=state.task == "classification", loss=loss, **kept, **others)
+    return estimator_for(state.feature_groups, task=state.task, loss=loss, **kept, **others)
 
 
 def fit(estimator: Estimator, sample: Sample) -> Estimator:

@@ -47,9 +47,11 @@ class KnownSets:
         names = np.array(self.model.sequence.groups, dtype=object)
         return tuple(tuple(names[mask].tolist()) for mask in self.steps)
 
-    def curve(self, fitted: object, X: object, y: object, metric: object, sample_weight: object = None) -> BudgetCurve:
+    def curve(
+        self, fitted: object, X: object, y: object, metric: object, sample_weight: object = None, qid: object = None
+    ) -> BudgetCurve:
         """Return what the sets are worth on data; ``fitted`` is the estimator, or pipeline, that holds the model."""
-        held = HeldOut.of(fitted, X, y, sample_weight)
+        held = HeldOut.of(fitted, X, y, sample_weight, qid)
         return replace(curve_of_sets(self._staged(), held, metric), label=KNOWN_BUDGET)
 
     def _staged(self) -> AnytimeModel:

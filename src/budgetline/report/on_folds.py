@@ -111,7 +111,7 @@ def curve_of_known_budgets(
 ) -> BudgetCurve:
     """Return the curve on held-out rows of the sets that a short search finds for budgets."""
     found = known_sets(as_model(fitted), budgets, seconds)
-    return found.curve(fitted, rows.X, rows.y, metric, rows.weight)
+    return found.curve(fitted, rows.X, rows.y, metric, rows.weight, rows.qid)
 
 
 def known_budgets(
