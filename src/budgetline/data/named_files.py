@@ -1,9 +1,12 @@
-"""CSV, Parquet and Excel files, whose columns have names; those of Excel are in the first row of the first sheet."""
+"""CSV, Parquet, Excel and svmlight files, as tables of named columns.
+
+Columns of Excel files are named by the first row of the first sheet; those of svmlight files by numbers as text.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
@@ -15,6 +18,7 @@ import narwhals as nw
 
 from budgetline.data.parquet_files import parquet_partitions, parquet_schema
 from budgetline.data.sources import Mark, chunk_rows_for
+from budgetline.data.svmlight_files import svmlight_table
 from budgetline.data.tabular import NamedPartition, Roles, TablePartition, arrow
 from budgetline.data.text_files import CsvFiles, CsvPartition
 from budgetline.encoding.raw import level_text
@@ -23,10 +27,16 @@ from budgetline.messages import cut, shown
 if TYPE_CHECKING:
     import pyarrow as pa
 
+TABLES: Mapping[str, Callable[[Sequence[Path]], pa.Table]] = {
+    "excel": lambda paths: excel_table(paths[0]),
+    "svmlight": svmlight_table,
+}
+"""Kinds of files that are read as a whole: one Excel file, or all svmlight files."""
+
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """Files of a kind, "csv", "parquet" or "excel"; the first one determines names and types of the columns."""
+    """Files of a kind, such as "csv" or "parquet"; the first one determines names and types of the columns."""
 
     paths: tuple[Path, ...]
     kind: str
@@ -38,20 +48,21 @@ class NamedFiles:
         cls, paths: Sequence[Path], kind: str, delimiter: str | None = None, na: str | Iterable[str] | None = None
     ) -> NamedFiles:
         """Find the columns; ``delimiter`` and ``na`` are for CSV files."""
-        if kind == "svmlight":
-            raise ValueError(f"the columns of {paths[0]} have no names: read svmlight files by open_data, in Python")
         if kind != "csv" and (delimiter is not None or na):
             raise ValueError(f"a delimiter and texts of missing values are for CSV files, and {paths[0]} is {kind}")
         csv = CsvFiles.of(paths, delimiter, na) if kind == "csv" else None
-        schema = csv.schema if csv else excel_table(paths[0]).schema if kind == "excel" else parquet_schema(paths[0])
-        return cls(tuple(paths), kind, schema, csv)
+        if kind in TABLES:
+            return cls(tuple(paths), kind, TABLES[kind](paths).schema, None)
+        return cls(tuple(paths), kind, csv.schema if csv else parquet_schema(paths[0]), csv)
 
     def partitions(self, roles: Roles) -> list[NamedPartition]:
         """Return the rows, with columns in these roles."""
         if self.csv is not None:
             return [CsvPartition(Mark.of(path), roles, self.csv) for path in self.paths]
-        if self.kind == "excel":
-            return [TablePartition(roles, nw.from_native(excel_table(path), eager_only=True)) for path in self.paths]
+        if self.kind in TABLES:
+            several = [self.paths] if self.kind == "svmlight" else [[path] for path in self.paths]
+            tables = [TABLES[self.kind](paths) for paths in several]
+            return [TablePartition(roles, nw.from_native(table, eager_only=True)) for table in tables]
         return [part for path in self.paths for part in parquet_partitions(path, roles)]
 
     def batches(self, names: list[str], labels: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
