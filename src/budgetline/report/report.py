@@ -62,6 +62,8 @@ class Report(Content):
         What a budget buys if it is known in advance.
     probabilities : record with thresholds, stages (stage, first, second); or None
         Held-out rows of each of two classes, counted by the predicted probability of the second.
+    risks : record with times, groups (budget, name, rows, events, observed, predicted); or None
+        Survival of held-out rows of low, middle and high risk.
 
     Examples
     --------
