@@ -220,7 +220,7 @@ def with_numbers(table: Chunk, target: str, printer: Printer) -> Chunk:
     """Return rows with their times and events, or with the numbers that the text of a target stands for: "8.90%"."""
     if table.y.ndim == 2:
         with refusing(f"--time and --event of {table.where}"):
-            return replace(table, y=as_vector((table.y[:, 0], table.y[:, 1])))
+            return replace(table, y=np.asarray(as_vector((table.y[:, 0], table.y[:, 1]))))
     try:
         y, form = as_numbers(table.y, target, table.row_name)
     except ValueError as error:
