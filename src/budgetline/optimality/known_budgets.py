@@ -68,7 +68,7 @@ class KnownSets:
             columns=columns,
             column_ends=np.full(count, columns.size, dtype=np.intp),
         )
-        return replace(self.model, stages=found)
+        return self.model.with_stages(found, np.array([0, *(each.stage for each in sets)]))
 
 
 def known_sets(model: AnytimeModel, budgets: Iterable[float], time_limit: float) -> KnownSets:

@@ -168,6 +168,11 @@ def _pmml(model: AnytimeModel, stages: list[StageWeights], name: str) -> str:
         raise TypeError(f"PMML has no mean for the loss {shown(model.family.loss)}")
     if classes is None and model.n_targets > 1:
         raise TypeError("PMML holds one target, the model has several: use to_onnx")
+    if model.calibration is not None:
+        raise TypeError(
+            "PMML has no calibrated probabilities, and this model is calibrated: use to_onnx, or fit with "
+            "calibration=None"
+        )
     root = ElementTree.Element("PMML", version="4.4", xmlns=PMML)
     ElementTree.SubElement(root, "Header", description=f"{model.estimator}, {stage.name}")
     fields = ElementTree.SubElement(root, "DataDictionary")
