@@ -37,6 +37,7 @@ from budgetline.groups.feature_groups import Layout, StoredGroups, check_order
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.population import Population
+from budgetline.model.spread import Spread
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import GeneralisedSubset, LinearSubset, Subset
 from budgetline.moments.moments import Moments, whole_moments
@@ -87,6 +88,7 @@ class ModelRecord:
     arrays: dict[str, Annotated[Float, Shape(None, finite=False)]]
     encoders: tuple[Encoder, ...] | None
     pairs: tuple[Pair, ...]
+    spread: Spread | None
 
 
 def record_of_model(model: AnytimeModel) -> tuple[ModelRecord, list[str]]:
@@ -127,6 +129,7 @@ def record_of_model(model: AnytimeModel) -> tuple[ModelRecord, list[str]]:
         arrays=arrays,
         encoders=None if encoding is None else encoding.encoders,
         pairs=() if encoding is None else encoding.pairs,
+        spread=stages.spread,
     )
     return record, left_out
 
@@ -215,7 +218,9 @@ def _stages(record: ModelRecord, layout: Layout, family: Family | SetFamily) -> 
     sequence = GroupSequence(record.order, names, costs, record.gains, record.null_value)
     parts = (coef, record.intercept, record.null_intercept, columns, ends)
     subset = _subset(record, columns.size, family)
-    found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale)
+    spread = record.spread
+    _require(spread is None or spread.fits(ends), "spread does not belong to the columns of the sequence")
+    found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale, spread)
     return found.embedded(read, layout.n_features)
 
 
@@ -224,7 +229,8 @@ def _subset(record: ModelRecord, T: int, family: Family | SetFamily) -> Subset:
     found, P = record.subset, record.null_intercept.size
     if isinstance(found, LinearSubset):
         kept, rank = (found.kept.shape == (T,), int(found.kept.sum()))
-        fits = kept and found.U.shape == (rank, T) and found.z.shape == (rank, P) and found.level.shape == (P,)
+        fits = kept and found.U.shape == (rank, T) and found.z.shape == (rank, P)
+        fits = fits and found.level.shape == (P,) == found.variance.shape
         linear = isinstance(family, SquaredError | SetFamily)
         _require(fits and linear, "subset does not belong to the columns of the sequence")
         return found
