@@ -264,7 +264,6 @@ TAMPERED = {
     "gamma negative": (forged(gamma=-CERTIFICATE.gamma), "gamma"),
     "alpha up": (forged(alpha=PROBLEM.alpha * 1.1), "alpha|everything"),
     "alpha down": (forged(alpha=0.0), "alpha|everything"),
-    "loss": (forged(loss="log_loss"), "loss"),
     "order reversed": (forged(order=OTHER_ORDER), "achieved|order|values"),
     "order reversed with its values": (forged(order=OTHER_ORDER, values=VALUES_OF_OTHER), "achieved"),
     "values up": (forged(values=CERTIFICATE.values * 1.01), "values"),

@@ -375,7 +375,6 @@ def test_the_report_has_what_needs_no_linear_model():
         make_report(model)
     report = make_report(model, X, two, cv=2)
     assert report.effects == ()
-    assert report.plans is None
     assert report.measure.name == "roc_auc"
     assert [stage.gain for stage in report.sequence] == [None] * 4
     methods = [method.name for method in report.comparison.methods]

@@ -16,7 +16,6 @@ from truth import Problem, check_verified, make
 
 import budgetline as bl
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, Moments, certify
-from budgetline.glm import ConvexLoss
 
 SHORT = 0.02
 RNG = np.random.default_rng(0)
@@ -77,27 +76,6 @@ def test_a_model_without_moments_that_ended_early_is_refused():
     assert certificate.order.tolist() == model.order_.tolist()
 
 
-def test_other_losses_have_the_trivial_bound():
-    model = AnytimeClassifier(alpha=1e-2).fit(X, y > 0)
-    certificate = model.certificate([2.5])
-    assert 2.5 in certificate.budgets
-    assert certificate.loss == "log_loss"
-    assert "log_loss" in certificate.notes[0]
-    final = model.sequence_.gains.sum()
-    np.testing.assert_allclose(certificate.bounds, final)
-    for budget in range(7):
-        assert certificate.at(budget).achieved == pytest.approx(model.sequence_.gains[:budget].sum())
-    assert 0 < certificate.timeliness().ratio < 1
-    with pytest.raises(ValueError, match="loss"):
-        certificate.verify(Moments.from_data(X, y))
-    assert "log_loss" in str(certificate)
-
-
-def test_other_losses_need_all_groups():
-    with pytest.raises(ValueError, match="ended early"):
-        AnytimeClassifier(max_cost=2).fit(X, y > 0).certificate()
-
-
 @pytest.mark.parametrize("make_model", [bl.AnytimeRegressorCV, bl.GroupLassoPath])
 def test_other_estimators(make_model):
     model = make_model().fit(X, y)
@@ -106,20 +84,6 @@ def test_other_estimators(make_model):
     assert certificate.order.tolist() == model.order_.tolist()
     certificate.verify(Moments.from_data(X, y))
     assert holds(certificate, truth([[d] for d in range(6)], np.ones(6), certificate.alpha))
-
-
-@pytest.mark.parametrize(
-    ("model", "targets", "loss"),
-    [
-        (AnytimeRegressor(), y, "squared_error"),
-        (AnytimeRegressor(loss="poisson"), np.abs(y), "poisson"),
-        (AnytimeRegressor(loss=ConvexLoss(np.exp, np.exp)), np.abs(y), "convex"),
-        (AnytimeClassifier(), np.digitize(y, [-1, 1]), "log_loss"),
-        (bl.AnytimeClassifierCV(), y > 0, "log_loss"),
-    ],
-)
-def test_losses_have_plain_names(model, targets, loss):
-    assert model.fit(X[:, :3], targets).certificate().loss == loss
 
 
 def test_pipelines_and_searches():
@@ -345,3 +309,8 @@ def test_the_certificate_of_raw_columns_can_be_verified_saved_and_reported(tmp_p
     loaded = bl.Certificate.load(tmp_path / "a.certificate")
     loaded.verify(model.moments_)
     assert "optimum" in bl.make_report(model, X, y, certificate=loaded).to_markdown()
+
+
+def test_other_losses_are_refused():
+    with pytest.raises(ValueError, match=r"about squared error, not about loss 'log_loss', .* the column explained"):
+        AnytimeClassifier().fit(X, y > 0).certificate()

@@ -20,7 +20,7 @@ from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
 from budgetline.persistence import save
 from budgetline.persistence.model_file import load_linear
-from budgetline.report.builders import certified_at, next_record, plan_explained, plan_record
+from budgetline.report.builders import certified_at, next_record, plan_explained, plan_record, task_name
 from budgetline.report.content import CertifiedShare
 from budgetline.report.formatting import amount, at_least, share
 
@@ -33,7 +33,6 @@ WORDS = {
 }
 """Words in the table of plans, and their meaning."""
 CORRECTED = "The sets maximise what they explain less the correction of the model; the proofs are about that, too."
-TRIVIAL = "Below the cost of all groups this bound is trivial: the order may be much closer to optimal than it says."
 """What to make of the only bound for losses other than squared error."""
 
 
@@ -69,7 +68,7 @@ def plan(
         table, _ = evaluation_rows(found.model_, files, target, printer, "a plan")
         rows = {"X": table.X, "y": table.y, "sample_weight": table.weight}
     elif target != TargetOptions():
-        raise Refused("--target and --sample-weight are columns of DATA: add DATA")
+        raise Refused("--target, --sample-weight, --qid and --event are columns of DATA: add DATA")
     known = found.model_.groups.names
     inside, outside = options.group_names("--include", include, known), options.group_names("--exclude", exclude, known)
     with refusing():
@@ -123,7 +122,7 @@ def next_(
     found = load_linear(model).model_
     have = options.group_names("--available", available, found.groups.names)
     if data is not None and found.classes is None:
-        raise Refused(f"DATA is for classification, and {model} is a regression")
+        raise Refused(f"DATA is for classification, and {model} is a {task_name(found)} model")
     with refusing():
         columns = _columns_of(found, have)
         X = None if data is None else _rows(Files(data, reading), found, columns, printer)
@@ -171,10 +170,6 @@ def certify(
     proven = certified_at(certificate, budgets, certificate.total_cost)
     mean = CertifiedShare(*map(float, certificate.timeliness()))
     printer.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
-    trivial = certificate.loss != "squared_error"
-    if trivial:
-        printer.paragraph(f"{certificate.notes[0]} {TRIVIAL}")
-        printer.say()
     pairs = zip([*map(amount, budgets), "mean over budgets"], [*proven, mean], strict=True)
     cells = ([label, share(each.achieved), share(each.bound), at_least(each.ratio)] for label, each in pairs)
     printer.table(["budget", "explained", "bound on any set", "certified share of the optimum"], cells)
@@ -183,9 +178,9 @@ def certify(
         "All values are about the training data, with the ridge penalty. Every budget has its own best set: no single "
         "order needs to reach all of them. The mean is over budgets from 0 to the cost of all groups (timeliness)."
     )
-    for note in () if trivial else certificate.notes:
+    for note in certificate.notes:
         printer.paragraph(note)
-    about = {"loss": certificate.loss, "alpha": certificate.alpha, "total_cost": certificate.total_cost}
+    about = {"alpha": certificate.alpha, "total_cost": certificate.total_cost}
     *rows, last = ({"explained": each.achieved, "bound": each.bound, "ratio": each.ratio} for each in (*proven, mean))
     rows = [{"budget": each, **row} for each, row in zip(budgets, rows, strict=True)]
     printer.document({"model": str(model), **about, "budgets": rows, "timeliness": last, "notes": certificate.notes})

@@ -120,11 +120,9 @@ class GeneralisedLinear:
         return nested_squares(v[0], ends * r.shape[1])
 
     def gains(self) -> Float:
-        """Return the gain of one Newton step for every group, shape (J,)."""
         return self._one_step() / 2
 
     def choose(self, g: int) -> float:
-        """Add group g, refit, and return the gain."""
         before = self._fit.risk
         self._fit, self._refits = self._refits.get(g) or self._refit([g], self._fit), {}
         self._factor = None

@@ -74,7 +74,6 @@ class SetsEngine:
         return SetsEngine(A, self.sets, np.arange(A.scale.size))
 
     def sample(self, columns: Positions, most: int) -> RowSample:
-        """Return at most ``most`` rows of columns, standardised."""
         index, X = self.design.order[columns - 1], self.A.X
         return sample_of(X, self.A.root**2, index, most).standardised(self.x_mean[index], self.x_scale[index])
 
@@ -135,11 +134,9 @@ class SetRowsPoint:
 
     @property
     def risk(self) -> float:
-        """The risk, with the term of the intercept."""
         return self.sets.risk + self.engine.share * self.level**2 / 2
 
     def gradient(self, columns: Positions | None) -> Float:
-        """Return minus the gradient."""
         design, residual = self.engine.design, self.sets.residual
         if columns is None:
             return design.project(lambda s: residual[None, s], 1).T
@@ -158,12 +155,10 @@ class SetRowsPoint:
         return H
 
     def cross(self, columns: Positions, others: Positions | None) -> Float:
-        """Return the entries of H between columns and others, which do not hold the intercept."""
         design = self.engine.design
         return self._products(design.of(columns), design.beyond(columns, others))
 
     def blocks(self, groups: Positions) -> Float:
-        """Return H of groups of one size."""
         size, found = groups.shape[1], [np.empty((0, groups.shape[1], groups.shape[1]))]
         for part in np.array_split(groups, -(-groups.size // TOGETHER)) if groups.size else []:
             Z = self.engine.design.plain(part.ravel())
@@ -172,7 +167,6 @@ class SetRowsPoint:
         return np.concatenate(found)
 
     def product(self, columns: Positions, V: Float) -> Float:
-        """Return H times V."""
         return self.hessian(columns) @ V
 
     def _products(self, Z: RowBlocks, A: RowBlocks) -> Float:

@@ -8,18 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float
-from budgetline.bounds.certificate import Certificate, no_proof
+from budgetline.bounds.certificate import Certificate
 from budgetline.bounds.problem import Conditions, Quadratic
 from budgetline.bounds.relaxation import separate
 from budgetline.bounds.search import SEPARATING, Search
-from budgetline.budgets import affordable
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import check_number, floats_of
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.subsets import LinearSubset
 from budgetline.moments.moments import Moments
-from budgetline.optimality.set_values import design_groups, problem_of
+from budgetline.optimality.set_values import problem_of
 from budgetline.progress import Progress, TimeLimit
 from budgetline.sequencing.schedules import FixedOrder, Greedy
 from budgetline.sequencing.sequence import GroupSequence
@@ -47,14 +46,15 @@ def certify(
 
     Bounds on what any set of groups can explain come from the models of the prefixes, from a relaxation and from branch
     and bound, until the gaps are below 1e-4 of what all groups explain or the time is over. They are always valid.
-    They are about the training data and squared error: for other losses the only bound is that of all groups.
+    They are about squared error on the training data.
 
     Parameters
     ----------
     subject : fitted model or Moments
-        A model is certified as it is; for moments, the sequence of ``rule="forward"`` unless another is given.
+        A model of squared error is certified as it is. For moments, the sequence is that of ``rule="forward"`` unless
+        another is given.
     feature_groups, costs, alpha
-        With moments, as in `budgetline.AnytimeRegressor`.
+        As in `budgetline.AnytimeRegressor`. Only with moments.
     sequence : GroupSequence or group names, optional
         With moments: the order to certify.
     budgets : array, optional
@@ -83,8 +83,6 @@ def certify(
             raise TypeError(f"{given[0]} is for moments; a model has its own")
         model = as_model(subject)
         order = model.sequence.order.tolist()
-        if not model.squared_error:
-            return _of_other_loss(model, certified_budgets(model.groups, order, budgets))
         problem = _problem_of(model)
     grid, every = certified_budgets(problem.groups, order, budgets), Conditions.none(problem.prices)
     with one_blas_thread(), TimeLimit(limit, progress) as clock:
@@ -108,7 +106,13 @@ def certified_budgets(groups: FeatureGroups, order: list[int], budgets: ArrayLik
 
 
 def _problem_of(model: AnytimeModel) -> Quadratic:
-    """Return the problem of all groups of a model of squared error."""
+    """Return the problem of all groups of a model of squared error; other losses have none."""
+    if not model.squared_error:
+        loss = shown(model.family.loss)
+        raise ValueError(
+            f"a certificate is about squared error, not about loss {loss}, for which the only known bound is what all "
+            "groups explain: see the column explained of sequence_"
+        )
     problem = problem_of(model)
     if model.moments is not None:
         return problem.warned()
@@ -131,17 +135,3 @@ def _order_of(sequence: GroupSequence | Sequence[str] | None, problem: Quadratic
             return problem.greedy(Greedy())
     names = sequence.groups if isinstance(sequence, GroupSequence) else sequence
     return FixedOrder(tuple(map(str, names))).positions(problem.groups.names, problem.prices)
-
-
-def _of_other_loss(model: AnytimeModel, grid: Float) -> Certificate:
-    """Return the certificate of a generalised linear model: F of all groups is the only bound."""
-    sequence, groups = model.sequence, model.groups
-    if len(sequence) < len(groups):
-        raise ValueError("the sequence ended early, so what all groups explain is not known: fit with all groups")
-    values, none = np.cumsum(sequence.gains), np.zeros(len(groups), dtype=bool)
-    achieved = np.concatenate([[0.0], values])[affordable(sequence.cumulative_costs, grid)]
-    return Certificate(
-        design_groups(model), sequence.order, values, model.alpha, model.family.loss, grid, achieved,
-        np.full(grid.size, values[-1]), float(values[-1]), float(sequence.null_value), 0.0, none, none,
-        **no_proof(len(groups)),
-    )  # fmt: skip
