@@ -38,6 +38,7 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.model.calibration import Calibration
 from budgetline.model.held_out_errors import GaussianErrors, ResidualErrors
 from budgetline.model.population import Population
+from budgetline.model.spread import Spread
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import GeneralisedSubset, LinearSubset, Subset
 from budgetline.moments.moments import Moments, whole_moments
@@ -92,6 +93,7 @@ class ModelRecord:
     pairs: tuple[Pair, ...]
     calibration: Calibration | None
     errors: ResidualErrors | GaussianErrors | None
+    spread: Spread | None
 
 
 def record_of_model(model: AnytimeModel) -> tuple[ModelRecord, list[str]]:
@@ -134,6 +136,7 @@ def record_of_model(model: AnytimeModel) -> tuple[ModelRecord, list[str]]:
         pairs=() if encoding is None else encoding.pairs,
         calibration=model.calibration,
         errors=model.errors,
+        spread=stages.spread,
     )
     return record, left_out
 
@@ -224,7 +227,9 @@ def _stages(record: ModelRecord, layout: Layout, family: Family | SetFamily) -> 
     sequence = GroupSequence(record.order, names, costs, record.gains, record.null_value)
     parts = (coef, record.intercept, record.null_intercept, columns, ends)
     subset = _subset(record, columns.size, family)
-    found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale)
+    spread = record.spread
+    _require(spread is None or spread.fits(ends), "spread does not belong to the columns of the sequence")
+    found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale, spread)
     return found.embedded(read, layout.n_features)
 
 
@@ -233,7 +238,8 @@ def _subset(record: ModelRecord, T: int, family: Family | SetFamily) -> Subset:
     found, P = record.subset, record.null_intercept.size
     if isinstance(found, LinearSubset):
         kept, rank = (found.kept.shape == (T,), int(found.kept.sum()))
-        fits = kept and found.U.shape == (rank, T) and found.z.shape == (rank, P) and found.level.shape == (P,)
+        fits = kept and found.U.shape == (rank, T) and found.z.shape == (rank, P)
+        fits = fits and found.level.shape == (P,) == found.variance.shape
         linear = isinstance(family, SquaredError | SetFamily)
         _require(fits and linear, "subset does not belong to the columns of the sequence")
         return found
