@@ -21,7 +21,6 @@ LAYERS = (
     "arrays",
     "messages",
     "devices",
-    "device_tables",
     "progress",
     "threads",
     "files",

@@ -195,7 +195,7 @@ def heart_csv() -> str:
     """Return the heart data as a file of 303 patients and their diagnosis."""
     heart = importlib.import_module("budgetline.datasets").load_heart(as_frame=True)
     text = io.StringIO()
-    heart.data.assign(ill=heart.target).to_csv(text, index=False)
+    heart.data.assign(disease=heart.target).to_csv(text, index=False)
     return text.getvalue()
 
 

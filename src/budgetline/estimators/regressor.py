@@ -112,9 +112,8 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
         Groups that are always measured: they come first, with those that they require, whatever they gain.
     correction : float
         Choose groups by the gain to expect on new rows: subtract this multiple of what noise alone explains and costs,
-        σ²d/n for d columns (1 is Mallows' C_p; for other losses d/n, as AIC). 0 is the paper's choice by the gain on
-        the training rows, which is the gain in ``sequence_`` in any case. σ² is the residual variance of the model of
-        all groups, or, if that leaves fewer than 20 degrees of freedom, its restricted maximum likelihood estimate.
+        σ²d/n for d columns (1 is Mallows' C_p; for other losses d/n, as AIC), with σ² the residual variance of the
+        model of all groups. 0 is the paper's choice by the gain on the training rows, which ``sequence_`` has.
     loss : {"squared_error", "poisson"} or ConvexLoss
         "poisson" is for counts, with a log link; a ``ConvexLoss`` has its own φ. Their ``explained`` is a share of
         deviance.

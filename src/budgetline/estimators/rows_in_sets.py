@@ -21,7 +21,7 @@ from budgetline.evaluation.rankings import ndcg_score
 from budgetline.evaluation.survival import concordance, survival_function
 from budgetline.fitting import Task
 from budgetline.glm.set_families import Cox, Listwise, SetFamily
-from budgetline.inputs import check_survival, check_weight
+from budgetline.inputs import check_grades, check_queries, check_survival, check_weight
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.staged import Available
@@ -47,6 +47,11 @@ class SetsEstimator(PredictsAtBudget, AnytimeEstimator):
     def _learn_sets(self, X: object, y: object, of: object, sample_weight: object, groups: object) -> Self:
         """Learn from values y of rows and from ``of``, the query or stratum of each."""
         return self._fit(X, None if y is None else (y, of), sample_weight, None, None, groups)
+
+    def _training_data(self, X: object, y: object, sample_weight: object) -> None:
+        if X is not None or y is not None or sample_weight is not None:
+            name = type(self).__name__
+            raise TypeError(f"plans of {name} are not refitted: fit {name}(schedule=FixedOrder(plan.groups))")
 
     def _check_source(self, passes: Passes) -> None:
         raise TypeError(f"{type(self).__name__} learns from rows in memory: rows at risk are in all chunks")
@@ -113,8 +118,8 @@ class BaseRanker(SetsEstimator):
         """
         if sample_weight is not None:
             raise ValueError("NDCG accepts no sample_weight: it is a mean over queries")
-        scores = self.predict(X, budget=budget, stage=stage, available=available)
-        return ndcg_score(np.asarray(y), scores, np.asarray(qid), k=k)
+        scores: Array = self.predict(X, budget=budget, stage=stage, available=available)
+        return ndcg_score(check_grades(y, len(scores)), scores, check_queries(qid, len(scores)), k=k)
 
     def family(self) -> SetFamily:
         """Return softmax within queries."""

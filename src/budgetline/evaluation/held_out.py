@@ -83,7 +83,7 @@ class HeldOut:
 
     @property
     def weights(self) -> Float:
-        """Weights of the rows, ones if there are none."""
+        """Weights of the rows, by default ones."""
         return np.ones(self.table.shape[0]) if self.weight is None else self.weight
 
     @property

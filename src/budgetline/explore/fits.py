@@ -69,7 +69,7 @@ def estimator_of(state: State, sample: Sample, *, search: bool = True) -> Estima
         groups,
         len(groups),
         sample.y,
-        classes=classes,
+        task=state.task,
         encoding="spline",
         folds=usual_folds(sample.y, classes=classes) if search else None,
     )

@@ -191,7 +191,7 @@ def snapshot_of(session: Session) -> dict[str, object]:
         "table": {
             "name": data.name,
             "rows": table.rows,
-            "notes": [] if table.text is None else table.text.in_words,
+            "notes": list(table.format),
             "columns": columns,
             "unhelpful": data.unhelpful,
         },

@@ -78,7 +78,10 @@ class Data:
     @cached_property
     def found(self) -> tuple[list[Path], str]:
         """The files, and their format."""
-        return files_of(self.place, None)
+        found = files_of(self.place, None)
+        if found[1] == "svmlight":
+            raise ValueError(f"{self.place}: explore knows no rankings: budgetline fit learns from svmlight files")
+        return found
 
     @property
     def name(self) -> str:

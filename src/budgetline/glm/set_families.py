@@ -59,7 +59,7 @@ class SetFamily:
 
 
 class Listwise(SetFamily):
-    """Softmax within queries, whose targets are shares of the gains 2^grade − 1: a convex stand-in for NDCG."""
+    """Softmax within queries, whose targets are shares of the gains 2^grade − 1: a convex substitute for NDCG."""
 
     loss = "listwise"
 

@@ -78,7 +78,7 @@ class _ModelSums:
 
 
 def _joined(queries: Array | None, others: Array | None) -> Array | None:
-    """Return the queries of two lists, none of which is in both."""
+    """Join two lists of queries; a query in both is an error."""
     if queries is None or others is None:
         return None
     if (both := np.intersect1d(queries, others)).size:

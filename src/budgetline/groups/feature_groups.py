@@ -26,10 +26,7 @@ MOST_SINGLES = 10_000_000
 
 @dataclass(frozen=True)
 class Layout:
-    """Groups placed in a table of ``n_features`` columns; ``names`` are the names of the columns.
-
-    ``columns[g]`` are the positions of group ``g`` in X, in the user's order.
-    """
+    """Groups placed in a table of ``n_features`` columns: ``columns[g]`` are the positions of group g, in its order."""
 
     columns: tuple[Positions, ...]
     n_features: int

@@ -164,18 +164,12 @@ class Static(OrthogonalMatchingPursuit):
 class NoWhiten(Rule):
     """``no-whiten``: M_g = I."""
 
-    def joint_scores(self, columns: Positions, ends: Positions, r: Float, block: Callable[[], Float]) -> Float:
-        return nested_squares(r[columns], ends)
-
     def _class_scores(self, k: int, r: Float) -> Float:
         return np.asarray((r**2).sum(axis=(1, 2)))
 
 
 class Single(Rule):
     """``single``: the best single column, max_d ‖r_d‖²."""
-
-    def joint_scores(self, columns: Positions, ends: Positions, r: Float, block: Callable[[], Float]) -> Float:
-        return np.asarray(np.maximum.accumulate((r[columns] ** 2).sum(axis=1))[ends - 1])
 
     def _class_scores(self, k: int, r: Float) -> Float:
         return np.asarray((r**2).sum(axis=2).max(axis=1))

@@ -211,10 +211,7 @@ class Moments:
         return replace(self, mean=mean, mean_low=mean_low, scatter=scatter, feature_names=names)
 
     def standardisation(self, weights: Float | None = None) -> tuple[Float, Float, Float]:
-        """Return the means (D,) and scales (D,) of the features, infinite for constant ones, and the target means (P,).
-
-        Scales are standard deviations, times √ω for penalty weights ω (D,).
-        """
+        """Return the means and scales (D,) of the features, see `scale_of`, and the means (P,) of the targets."""
         D = self.n_features
         variance = np.diag(self.scatter)[:D] / self.weight
         return self.mean[:D], scale_of(self.mean[:D], variance, weights), self.mean[D:]

@@ -39,10 +39,7 @@ def sum_over(
     client: Client = None,
     progress: Progress = None,
 ) -> S | None:
-    """Return the sum of a statistic over all chunks, with these columns; None if there are no rows.
-
-    Partitions are read on the client, dask data on the default client.
-    """
+    """Return the sum of a statistic over all chunks, read here or on a dask client; None if there are no rows."""
     if source.encoding is not None:
         read, encoding = source.encoding.read_for(columns), source.encoding
         statistic, columns = OfEncoded(statistic, columns, read, encoding), read
@@ -64,7 +61,6 @@ class ForDevice(Generic[S]):
     device: str
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Compute the statistic in a lane of its own."""
         with named_device(self.device).lane():
             return self.statistic(replace(chunk, device=self.device))
 
@@ -79,7 +75,6 @@ class OfEncoded(Generic[S]):
     encoding: TableEncoding
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Encode the chunk and return its statistic."""
         X = np.empty((chunk.n_rows, 0))
         if self.read.size:
             with chunk.located():
@@ -100,7 +95,6 @@ class ChunkSummary:
     settings: Encoding
 
     def __call__(self, chunk: Chunk) -> TableSummary | None:
-        """Return the summary of a chunk."""
         if chunk.weight is not None and not chunk.weight.any():
             return None
         with chunk.located():
@@ -152,7 +146,7 @@ class Passes:
         """Make a pass and return the sum of a statistic over the rows that ``where`` names."""
         self.count += 1
         found = sum_over(self.source, WithTally(statistic), columns, client=self.client, progress=self.progress)
-        found = found or Tallied({}, False, None)
+        found = found or Tallied(np.zeros(3, dtype=np.uint64), False, None)
         if self.first is not None:
             self.first.check(found, self.count)
         if self.first is None or not self.first.whole:
@@ -169,7 +163,6 @@ class ChunkMoments:
     classes: Array | None = None
 
     def __call__(self, chunk: Chunk) -> Moments | None:
-        """Return the moments of a chunk, None if all its weights are zero."""
         if chunk.weight is not None and not chunk.weight.any():
             return None
         with chunk.located():
@@ -189,7 +182,6 @@ class InFold(Generic[S]):
     held: bool
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Return the statistic of the rows."""
         return _of_some(self.statistic, chunk, (folds_of(chunk, self.n_folds) == self.fold) == self.held)
 
 
@@ -226,7 +218,6 @@ class MomentsOfFolds:
     n_folds: int
 
     def __call__(self, chunk: Chunk) -> PartsOfFolds:
-        """Return the moments of a chunk, by fold."""
         statistic, fold = ChunkMoments(self.names, self.target_shape), folds_of(chunk, self.n_folds)
         return PartsOfFolds(tuple(_of_some(statistic, chunk, fold == k) for k in range(self.n_folds)))
 

@@ -35,24 +35,17 @@ Statistic = Callable[[Chunk], S | None]
 
 
 def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yield the results of items in their order; if an item cannot be read, all before it come first.
+    """Yield the results of items in their order.
 
     Threads work on items of ``SOURCE_BYTES`` together with their results, or on one. Meanwhile this thread reads the
     next item: reading may run code of the caller. Small items leave BLAS one thread each.
     """
-    iterator, largest, fault = iter(items), -1, None
+    largest = -1
     waiting: deque[tuple[Future[R], int]] = deque()
     with ExitStack() as stack:
         pool = ThreadPoolExecutor(blas_threads())
         stack.callback(pool.shutdown, cancel_futures=True)
-        while True:
-            try:
-                item = next(iterator)
-            except StopIteration:
-                break
-            except Exception as error:
-                fault = error
-                break
+        for item in items:
             size = bytes_of(item)
             # the first is alone: it tells how large the results are
             while waiting and (
@@ -67,8 +60,6 @@ def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
             del item
         while waiting:
             yield waiting.popleft()[0].result()
-    if fault is not None:
-        raise fault
 
 
 def bytes_of(value: Any) -> int:

@@ -30,7 +30,6 @@ from budgetline.estimators import (
     AnytimeSurvival,
     AnytimeSurvivalCV,
 )
-from budgetline.estimators.rows_in_sets import SetsEstimator
 from budgetline.glm.families import LOSSES, ConvexLoss, Family, Logistic, Softmax, SquaredError
 from budgetline.glm.set_families import SetFamily
 from budgetline.groups.feature_groups import Layout, StoredGroups, check_order
@@ -48,6 +47,8 @@ LinearEstimator = (
     | AnytimeRanker | AnytimeRankerCV | AnytimeSurvival | AnytimeSurvivalCV
 )  # fmt: skip
 """The estimators whose stages are linear models."""
+RANK_ROWS = (AnytimeRanker, AnytimeRankerCV, AnytimeSurvival, AnytimeSurvivalCV)
+"""Those whose losses are about sets of rows."""
 ESTIMATORS: dict[str, Any] = {cls.__name__: cls for cls in get_args(LinearEstimator)}
 
 
@@ -185,7 +186,7 @@ def _family(record: ModelRecord, settings: Mapping[str, Any]) -> Family | SetFam
     """Return the family of the loss, if classes and targets can have it."""
     P, labels, shape = record.null_intercept.size, record.classes, record.target_shape
     _require(P >= 1 and shape in ((P,), () if P == 1 else (P,)), f"target_shape {shape} does not match {P} targets")
-    if issubclass(ESTIMATORS[record.estimator], SetsEstimator):
+    if issubclass(ESTIMATORS[record.estimator], RANK_ROWS):
         _require(labels is None and not shape, f"classes or target_shape do not match {record.estimator}")
         found: SetFamily = ESTIMATORS[record.estimator](**settings).family()
         return found
