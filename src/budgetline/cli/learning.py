@@ -107,7 +107,9 @@ def _apart(found: LearningData) -> Array:
     """Return what folds divide: the targets of rows, or the queries; of survival times those of events."""
     assert found.table is not None
     y, qid = found.table.y, found.table.qid
-    return np.unique(np.asarray(qid)) if found.task == "ranking" else y[y["event"]] if found.task == "survival" else y
+    if found.task == "ranking" and qid is not None:
+        return np.unique(qid)
+    return y[y["event"]] if found.task == "survival" else y
 
 
 def _fitted(found: LearningData, folds: int | None, settings: dict[str, Any], printer: Printer) -> Estimator:

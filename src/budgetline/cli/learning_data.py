@@ -60,8 +60,9 @@ def learning_data(
     if (target := options.target) is None:
         raise Refused("say which column is the target: --target NAME")
     names, groups = _columns_and_groups(files, learning, {**options.roles, "--fold-by": fold_by})
-    kind = learning.encoding or ("none" if task == "ranking" else "spline")
-    columns, encoding = _encoded(files, names, groups, target, replace(learning, encoding=kind), printer)
+    if task == "ranking":
+        learning = replace(learning, encoding=learning.encoding or "none")
+    columns, encoding = _encoded(files, names, groups, target, learning, printer)
     files.note_dropped(options, printer)
     qid = options.qid if task == "ranking" else fold_by
     source = files.source(options.columns, columns, weight=options.weight, qid=qid, raw=encoding is not None)
@@ -152,7 +153,7 @@ def _encoded(
     Identifiers and free text are left out, unless a groups file names the columns, or the user keeps them. Without an
     encoding, all columns that do not hold numbers are left out; in a group they are an error.
     """
-    kind, pairs = options.encoding, options.interactions
+    kind, pairs = options.encoding or "spline", options.interactions
     plain = kind == "none"
     if pairs and plain:
         raise Refused("--interactions needs an encoding: --encoding spline or linear")

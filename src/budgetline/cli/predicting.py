@@ -111,11 +111,12 @@ def export(
     """
     check_output(output, *SUFFIXES[to], inputs=[model])
     found = load_linear(model)
-    given = {"stage": stage, "budget": budget, "all_stages": all_stages or None, "name": name}
-    asked: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+    given: dict[str, Any] = {"stage": stage, "budget": budget, "all_stages": all_stages or None, "name": name}
+    asked = {option: value for option, value in given.items() if value is not None}
     if to != "onnx":
         with refusing(), writing(output):
-            to_linear_format(found, output, format=to, **asked)
+            place = {} if name is None else {"name": name}
+            to_linear_format(found, output, format=to, stage=stage, budget=budget, all_stages=all_stages, **place)
         printer.note(f"wrote {output}")
         printer.document({"written": str(output), "format": to})
         return

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from budgetline.arrays import Float
+from budgetline.budgets import affordable
 from budgetline.evaluation.budget_curves import budget_curve, training_curve
 from budgetline.evaluation.comparison import fits_on_folds
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import as_metric
 from budgetline.evaluation.pictures import ScoreEffect
 from budgetline.evaluation.resampling import Samples, folds_in_words, make_folds
+from budgetline.evaluation.survival import baseline_of
+from budgetline.glm.set_families import Cox
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, Staged, as_model, as_staged
 from budgetline.optimality import Certificate
@@ -30,10 +33,14 @@ from budgetline.report.formatting import COST_UNITS, warning_once
 from budgetline.report.on_folds import (
     OWN,
     Orders,
+    RiskRows,
     counts_on_fold,
     methods_of,
     other_orders,
     probabilities,
+    risk_groups,
+    risk_times,
+    risks_on_fold,
 )
 from budgetline.report.report import Report
 
@@ -67,8 +74,7 @@ def make_report(
     X, y : the data that the model was fitted to, optional
         With them, the report has cross-validated values and other orders; without, the training curve only.
     metric, pos_label : as in `budget_curve`
-        Default: "roc_auc", for more classes "accuracy", for rankings "ndcg@10", for survival times "concordance", else
-        and without data "explained".
+        Default, by the task: "roc_auc", "accuracy", "ndcg@10", "concordance" or "explained"; without data "explained".
     cv : int, splitter or iterable
         A number makes folds of shuffled rows, with equal shares of classes; for other folds pass a splitter.
     baselines : bool
@@ -95,8 +101,7 @@ def make_report(
         report = describe(found, training_curve(found))
     else:
         orders = other_orders(found, random_state) if baselines else {}
-        together = rows.together is not None
-        folds = make_folds(cv, found.classes is not None, random_state=random_state, grouped=together)
+        folds = make_folds(cv, found.classes is not None, random_state=random_state, grouped=rows.together is not None)
         with warning_once():
             report = _with_data(model, orders, rows, metric, folds, progress)
     effects, in_all = _effects(found, model, X)
@@ -110,6 +115,8 @@ def _check_arguments(model: object, rows: Samples, metric: object, certificate: 
         raise ValueError("give both X and y, or neither")
     if rows.X is not None and not hasattr(model, "get_params"):
         raise TypeError(f"with X and y, give the estimator instead of its {type(model).__name__}: every fold is fitted")
+    if rows.X is not None and isinstance(as_staged(model).family, Cox):
+        baseline_of(as_model(model))  # every fold is fitted without strata
     if rows.X is not None and not (hasattr(rows.X, "shape") or hasattr(rows.X, "__len__")):
         raise TypeError(f"X must be a table in memory, to draw folds from, not {type(rows.X).__name__}")
     if rows.X is None:
@@ -157,20 +164,25 @@ def _with_data(
     splits, costs = rows.splits(cv, found.classes is not None), (0.0, *found.sequence.cumulative_costs.tolist())
     # 1. fit every method to every fold, and look at the models of the folds
     two = isinstance(found, AnytimeModel) and len(class_names(found)) == 2
+    at = tuple(share * costs[-1] for share in SHARES)
+    bought = tuple(budget for budget in at if affordable(found.sequence.cumulative_costs, budget))
+    times, risks = risk_times(rows.y) if isinstance(found.family, Cox) else None, list[list[RiskRows]]()
     curves, counts = {name: list[BudgetCurve]() for name in (OWN, *orders)}, list[Float]()
     for fit in fits_on_folds(methods_of(model, orders), rows, metric, splits, progress):
         curves[fit.method].append(fit.curve)
         if fit.method == OWN and two:
             counts.append(counts_on_fold(fit.fitted, rows.take(fit.test), costs))
+        if fit.method == OWN and times is not None:
+            risks.append(risks_on_fold(fit.fitted, rows.take(fit.test), bought, times))
     # 2. describe the model and what was found
     training = budget_curve(model, rows.X, rows.y, metric=metric, sample_weight=rows.weight, qid=rows.qid)
     held_out, made = BudgetCurve.mean(curves[OWN]), folds_in_words(cv)
     report = describe(found, training, held_out, y=rows.y, weight=rows.weight, folds_made=made)
-    at = tuple(share * report.total_cost for share in SHARES)
     notes = {OWN: "as fitted; each fold learns its own order"} | {name: note for name, (note, _) in orders.items()}
     methods = tuple(method_record(name, note, curves[name], report.total_cost, at) for name, note in notes.items())
     return replace(
         report,
         comparison=ComparedMethods(SHARES, at, methods) if orders else None,
         probabilities=probabilities(costs, counts) if counts else None,
+        risks=None if times is None else risk_groups(bought, times, risks),
     )
