@@ -66,7 +66,7 @@ class ModelMethods:
             The training data, in memory: the models of the plan are fitted to them, with the ridge constant and the
             encoding of this model.
         progress : bool or None
-            Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+            Whether to show a progress bar; None: on a terminal.
 
         Examples
         --------

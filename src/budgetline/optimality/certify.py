@@ -62,7 +62,7 @@ def certify(
     time_limit : float
         Seconds.
     progress : bool or None
-        Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+        Whether to show a progress bar; None: on a terminal.
 
     Examples
     --------
