@@ -21,7 +21,6 @@ LAYERS = (
     "arrays",
     "messages",
     "devices",
-    "device_tables",
     "progress",
     "threads",
     "files",
@@ -75,7 +74,6 @@ WRITE_IN_FULL = {
     "budgetline.report.report",
     "budgetline.report.formatting",
     "budgetline.data.sources",  # of what is hashed
-    "budgetline.explore.lines",  # of values in lines of Python
     "budgetline.encoding.table",
     "budgetline.moments.tallies",
 }

@@ -22,8 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
-from budgetline.device_tables import DeviceTable, on_device
-from budgetline.devices import on_host
+from budgetline.devices import DeviceTable, on_device, on_host
 from budgetline.messages import cut, did_you_mean, shown, some
 
 Frame = nw.DataFrame[Any]
@@ -401,10 +400,7 @@ def _as_float(values: Array, name: object) -> Float:
 
 
 def check_number(name: str, value: object, kind: str = "number", *, finite: bool = False, **bounds: float) -> float:
-    """Return a number within bounds (ge, gt, le, lt) as a float, or raise an error that names the parameter.
-
-    NaN and bools are refused. ``kind`` is what the error calls the number.
-    """
+    """Return a number, not a bool, within bounds (ge, gt, le, lt) as a float; an error names it and its ``kind``."""
     number = number_of(value)
     if np.isnan(number) or (finite and np.isinf(number)) or not _within(number, bounds):
         raise ValueError(f"{name} must be a {'finite ' if finite else ''}{kind}{_words(bounds)}, got {shown(value)}")

@@ -77,10 +77,7 @@ class Bar(AbstractContextManager["Bar"]):
 
 
 class Lines(Bar):
-    """Prints how much is done from time to time, from a thread of its own: one step may take longer.
-
-    If ``rewritten``, it is always the same line of a terminal.
-    """
+    """Prints from time to time how much is done, on new lines or ``rewritten``, from a thread of its own."""
 
     def __init__(self, unit: str, total: int | None, rewritten: bool = False) -> None:
         self.unit, self.total, self.start, self._closed = unit, total, time.monotonic(), Event()

@@ -642,7 +642,7 @@ ERRORS = {
     "unknown target": (["fit", "good.csv", "-t", "nope", "-o", "new"], "--target: column 'nope' is not in good.csv"),
     "unknown weight": ([*FIT, "--sample-weight", "nope"], "--sample-weight: column 'nope' is not in good.csv"),
     "no target": (["fit", "good.csv", "-o", "new"], "say which column is the target: --target NAME"),
-    "svmlight": (["fit", "good.svm", "-t", "y", "-o", "new"], "the columns of good.svm have no names"),
+    "svmlight": (["fit", "good.svm", "-t", "y", "-o", "new"], "column 'y' is not in good.svm"),
     "text as numbers": (
         ["fit", "good.csv", "-t", "label", "-o", "new", "--task", "regression"],
         "the target 'label' holds text, such as 'x', and a regression needs numbers",

@@ -132,10 +132,10 @@ def test_inspect_of_other_files(run, done):
     people().astype({"job": "category"}).to_parquet("data.parquet")
     found = done("inspect", "data.parquet")
     assert found["rows"] == 300
-    assert found["text"] is None
+    assert found["format"] == []
     assert [column["kind"] for column in found["columns"]] == ["integer", "number", "category", "boolean", "text"]
-    Path("data.svm").write_text("1 1:2\n")
-    assert "have no names" in run("inspect", "data.svm").err
+    Path("data.svm").write_text("1 qid:7 1:2\n0 qid:7 3:1.5\n")
+    assert [column["name"] for column in done("inspect", "data.svm")["columns"]] == ["target", "qid", "1", "2", "3"]
     assert "--target: column 'nope' is not in data.parquet" in run("inspect", "data.parquet", "-t", "nope").err
     Path("ragged.csv").write_text("a,b\n1,2\n3\n")
     assert run("inspect", "ragged.csv").err == "error: ragged.csv, line 3: 1 field instead of 2\n"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, device_tables, open_data
+from budgetline import AnytimeClassifier, AnytimeRegressor, devices, open_data
 
 torch = pytest.importorskip("torch")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
@@ -14,7 +14,7 @@ D = 12
 @pytest.fixture(autouse=True)
 def _on_the_device(monkeypatch):
     torch.set_num_threads(1)
-    monkeypatch.setattr(device_tables, "SMALL_BYTES", 0)
+    monkeypatch.setattr(devices, "SMALL_BYTES", 0)
 
 
 def data():

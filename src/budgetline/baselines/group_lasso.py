@@ -52,7 +52,7 @@ class GroupLassoPath(AnytimeRegressor):
     cost_sensitive : bool
         Whether costs are the weights of the penalty; if not, all weights are 1, also of free groups.
     alpha, encoding
-        Ridge constant, and what raw columns become, as in `AnytimeRegressor`.
+        As in `AnytimeRegressor`.
     refit : bool
         Whether the model of a prefix is refitted by least squares. If not, it is the lasso's own, shrunken: the
         solution at the smallest λ before the next group enters, and at the end of the path after the last.
@@ -69,7 +69,7 @@ class GroupLassoPath(AnytimeRegressor):
     Attributes
     ----------
     sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, feature_groups_, model_
-        As in `AnytimeRegressor`; the gains of shrunken models are without the penalty. If the groups of
+        As in `AnytimeRegressor`. The gains of shrunken models are without the penalty. If the groups of
         ``predict(available=...)`` are not a prefix of the sequence, least squares predicts, also with ``refit=False``.
     lambdas_ : array of shape (L,)
         At most ``n_lambdas``, in the units of y per unit of cost.

@@ -160,7 +160,7 @@ class Certificate(Tabular):
     def plot(self, ax: Any = None, **plot: Any) -> BudgetCurveDisplay:
         """Draw what the sequence explains of the training data, and the bound above it.
 
-        Parameters are those of `budgetline.BudgetCurveDisplay.plot`.
+        Parameters as in `BudgetCurveDisplay.plot`.
         """
         own = self._sequence_curve()
         training = replace(own, values=own.values / self._scale, metric="explained")
@@ -174,12 +174,12 @@ class Certificate(Tabular):
         verify(self, moments)
 
     def save(self, path: PathName) -> None:
-        """Write the certificate to a file, completely or not at all."""
+        """Write the certificate to a file at ``path``, in full or not at all."""
         write_atomically(path, to_bytes(KIND, self))
 
     @classmethod
     def load(cls, path: PathName) -> Certificate:
-        """Read a certificate from a file; it proves nothing until `verify` has checked it."""
+        """Read a certificate from the file at ``path``; it proves nothing until `verify` has checked it."""
         return from_bytes(KIND, cls, read(path), str(path), _checked)
 
     @property

@@ -21,14 +21,16 @@ from budgetline.data import Source, open_data
 from budgetline.data.named_files import NamedFiles
 from budgetline.data.opening import files_of
 from budgetline.data.sources import Chunk, ahead, row_names
+from budgetline.data.svmlight_files import svmlight_table
 from budgetline.data.tabular import arrow, missing_in
 from budgetline.data.target_column import as_numbers
 from budgetline.estimators.reading import advising
 from budgetline.files import target_of, write_atomically
-from budgetline.inputs import NamedArray, check_finite
+from budgetline.inputs import NamedArray, as_vector, check_finite
 from budgetline.messages import did_you_mean, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import make_bar
+from budgetline.report.builders import task_name
 
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " "}
 COPIES, ENCODED = 4, 8
@@ -99,7 +101,7 @@ class Files:
 
     def source(
         self,
-        target: str | None,
+        target: str | list[str] | None,
         names: Sequence[str],
         weight: str | None = None,
         qid: str | None = None,
@@ -110,17 +112,19 @@ class Files:
         self.check_numbers(() if raw else names, "--encoding spline accepts text")
         self.check_numbers(() if weight is None else [weight], "--sample-weight needs a column of numbers")
         paths, kind = self.found
-        label = [] if target is None else target
-        source = open_data([*paths], label, weight=weight, qid=qid, features=names, file_format=kind, **self.text)
+        label, plain = [] if target is None else target, kind == "svmlight"
+        data, text = (svmlight_table(paths), {}) if plain else ([*paths], {"file_format": kind, **self.text})
+        source = open_data(data, label, weight=weight, qid=qid, features=names, **text)
         source = source.dropping() if self.drop else source
         return source.raw() if raw else source
 
-    def note_dropped(self, target: str, printer: Printer) -> None:
+    def note_dropped(self, options: TargetOptions, printer: Printer) -> None:
         """Print how many rows are left out because they have no target."""
         if not self.drop:
             return
+        target, names = options.target, options.targets
         with refusing(), printer.waiting("reading"):
-            missing = [missing_in(batch, [target]) for batch in self.raw.batches([target], [target])]
+            missing = [missing_in(batch, names) for batch in self.raw.batches(names, names)]
         rows, lost = sum(map(len, missing)), sum(int(each.sum()) for each in missing)
         if lost:
             printer.note(f"left out {lost:,} of {rows:,} rows, which have no target {shown(target)}")
@@ -130,7 +134,7 @@ class Files:
     def source_for(
         self,
         model: AnytimeModel,
-        target: str | None,
+        target: str | list[str] | None,
         only: Positions | None = None,
         weight: str | None = None,
         qid: str | None = None,
@@ -213,7 +217,10 @@ def memory_left() -> int:
 
 
 def with_numbers(table: Chunk, target: str, printer: Printer) -> Chunk:
-    """Return rows whose target is text that stands for numbers, such as "8.90%", with these numbers."""
+    """Return rows with their times and events, or with the numbers that the text of a target stands for: "8.90%"."""
+    if table.y.ndim == 2:
+        with refusing(f"--time and --event of {table.where}"):
+            return replace(table, y=np.asarray(as_vector((table.y[:, 0], table.y[:, 1]))))
     try:
         y, form = as_numbers(table.y, target, table.row_name)
     except ValueError as error:
@@ -227,21 +234,41 @@ def with_numbers(table: Chunk, target: str, printer: Printer) -> Chunk:
 # -- data for a model ------------------------------------------------------------------------------------------
 
 
+def columns_for(
+    task: str, files: Files, options: TargetOptions, fold_by: str | None, command: str = "the model"
+) -> TargetOptions:
+    """Check the columns of a task that are no features, and return them; svmlight files have names for them."""
+    if files.found[1] == "svmlight":
+        qid = "qid" if fold_by is None and "qid" in files.numeric else None
+        options = replace(options, target=options.target or "target", qid=options.qid or qid)
+    files.check_columns({**options.roles, "--fold-by": fold_by})
+    if task == "ranking" and options.qid is None:
+        raise Refused(f"{command} is a ranking: name the column of queries, --qid NAME")
+    if task == "survival" and options.event is None:
+        raise Refused(f"{command} is about survival times: name the columns, --time NAME --event NAME")
+    if task != "survival" and options.event is not None:
+        raise Refused(f"--event is for survival times, and {command} is a {task}")
+    if fold_by is not None and options.qid is not None:
+        raise Refused("use one of --fold-by and --qid: folds keep queries together")
+    return options
+
+
 def evaluation_source(
     model: AnytimeModel, files: Files, options: TargetOptions, printer: Printer, fold_by: str | None = None
 ) -> tuple[Source, str]:
     """Open data with the columns of a model; return also the target: by default the only column it does not know."""
-    files.check_columns({"--fold-by": fold_by})
+    options = columns_for(task_name(model), files, options, fold_by)
     target = options.target
     if target is None:
-        taken = {*(model.source.names or ()), options.weight, fold_by}
+        taken = {*(model.source.names or ()), *options.roles.values(), fold_by}
         others = [name for name in files.numeric if name not in taken]
         if len(others) != 1:
             raise Refused(f"say which column of {files.place} is the target: --target NAME")
         target = others[0]
         printer.note(f"the target is {shown(target)}, the only column that the model does not know")
-    files.note_dropped(target, printer)
-    return files.source_for(model, target, weight=options.weight, qid=fold_by), target
+        options = replace(options, target=target)
+    files.note_dropped(options, printer)
+    return files.source_for(model, options.columns, weight=options.weight, qid=fold_by or options.qid), target
 
 
 def evaluation_rows(

@@ -20,7 +20,7 @@ from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
 from budgetline.persistence import save
 from budgetline.persistence.model_file import load_linear
-from budgetline.report.builders import certified_at, next_record, plan_explained, plan_record
+from budgetline.report.builders import certified_at, next_record, plan_explained, plan_record, task_name
 from budgetline.report.content import CertifiedShare
 from budgetline.report.formatting import amount, at_least, share
 
@@ -68,7 +68,7 @@ def plan(
         table, _ = evaluation_rows(found.model_, files, target, printer, "a plan")
         rows = {"X": table.X, "y": table.y, "sample_weight": table.weight}
     elif target != TargetOptions():
-        raise Refused("--target and --sample-weight are columns of DATA: add DATA")
+        raise Refused("--target, --sample-weight, --qid and --event are columns of DATA: add DATA")
     known = found.model_.groups.names
     inside, outside = options.group_names("--include", include, known), options.group_names("--exclude", exclude, known)
     with refusing():
@@ -122,7 +122,7 @@ def next_(
     found = load_linear(model).model_
     have = options.group_names("--available", available, found.groups.names)
     if data is not None and found.classes is None:
-        raise Refused(f"DATA is for classification, and {model} is a regression")
+        raise Refused(f"DATA is for classification, and {model} is a {task_name(found)} model")
     with refusing():
         columns = _columns_of(found, have)
         X = None if data is None else _rows(Files(data, reading), found, columns, printer)

@@ -17,7 +17,11 @@ from budgetline.evaluation.resampling import make_folds
 from budgetline.messages import printable
 from budgetline.persistence.model_file import load_linear
 from budgetline.report import make_report
+from budgetline.report.builders import USUAL_METRICS, task_name
 from budgetline.report.formatting import amount, number
+
+RANKS = ("ndcg", "map")
+"""Metrics of rankings, up to ``@k``."""
 
 
 def curve(
@@ -34,10 +38,18 @@ def curve(
     Example: budgetline curve heart.budgetline new.csv --metric roc_auc
     """
     files, found = Files(data, reading, target.drop_missing_target), load_linear(model)
-    source, _ = evaluation_source(found.model_, files, target, printer)
+    usual = USUAL_METRICS.get(task_name(found.model_))
+    metric, rows = measure.metric or usual or "explained", dict[str, Any]()
+    if target.qid is not None and not metric.startswith(RANKS):
+        raise Refused("--qid is for metrics of rankings: add --metric ndcg@10, or map")
+    if usual is None:
+        rows["X"], _ = evaluation_source(found.model_, files, target, printer)
+    else:
+        table, _ = evaluation_rows(found.model_, files, target, printer, "a curve")
+        rows = {"X": table.X, "y": table.y, "sample_weight": table.weight, "qid": table.qid}
     printer.note("evaluating the model on these rows, which should not be its training rows")
     with refusing(), printer.waiting("evaluating"):
-        evaluated = budget_curve(found, source, metric=measure.metric or "explained", pos_label=measure.pos_label)
+        evaluated = budget_curve(found, **rows, metric=metric, pos_label=measure.pos_label)
     style, costs, values = label_of(evaluated.metric).style, map(amount, evaluated.costs), evaluated.values.tolist()
     names = (group or "(before any group)" for group in evaluated.groups)
     cells = zip(names, costs, (number(value, style) for value in values), strict=True)
@@ -76,11 +88,12 @@ def report(
     found, rows, name = load_linear(model), dict[str, Any](), target.target
     if files is not None:
         table, name = evaluation_rows(found.model_, files, target, printer, "a report", folds.fold_by)
-        rows = {"X": table.X, "y": table.y, "sample_weight": table.weight, "groups": table.qid}
+        rows = {"X": table.X, "y": table.y, "sample_weight": table.weight}
+        rows["qid" if folds.fold_by is None else "groups"] = table.qid
     elif target != TargetOptions() or folds.fold_by is not None:
-        raise Refused("--target, --sample-weight and --fold-by are columns of DATA: add DATA")
+        raise Refused("--target, --sample-weight, --qid, --event and --fold-by are columns of DATA: add DATA")
     title = title or (f"{name} in " if name else "") + Path(data or model).name
-    classes, grouped = found.model_.classes is not None, folds.fold_by is not None
+    classes, grouped = found.model_.classes is not None, any(rows.get(name) is not None for name in ("qid", "groups"))
     with refusing():
         summary = make_report(
             found, **rows, unit=unit, title=title, baselines=baselines, progress=printer.progress,

@@ -7,8 +7,10 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
+import numpy as np
 from typer import Option
 
+from budgetline.arrays import Array
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, writing
 from budgetline.cli.learning_data import LearningData, learning_data
@@ -68,8 +70,8 @@ def fit(
     output = model_path_for(data) if output is None else output
     check_output(output, inputs=[*files.paths, learning.groups])
     found = learning_data(files, target, learning, folds.fold_by, printer, stream)
-    if loss is not None and found.classes:
-        raise Refused(f"--loss {loss} is for regression, and this is classification")
+    if loss is not None and found.task != "regression":
+        raise Refused(f"--loss {loss} is for regression, and this is {found.task}")
     settings = {
         "schedule": schedule, "max_cost": max_cost, "max_groups": max_groups, "all_groups": all_groups,
         "alpha": learning.alpha, "correction": correction, "rule": rule, "loss": options.LOSS_NAMES.get(loss or ""),
@@ -96,12 +98,21 @@ def _number_of_folds(
             raise Refused(f"use one of {'--cv' if folds.fold_by is None else '--fold-by'} and --no-cv")
         return None
     if cv is None and found.table is not None:
-        cv = usual_folds(found.table.y, classes=found.classes)
+        cv = usual_folds(_apart(found), classes=found.classes)
         if cv is None:
             printer.note("too few rows to cross-validate: alpha is chosen from the data, and nothing is held out")
     if cv is not None and alpha == "auto":
         raise Refused("--alpha auto chooses alpha without folds: add --no-cv")
     return cv
+
+
+def _apart(found: LearningData) -> Array:
+    """Return what folds divide: the targets of rows, or the queries; of survival times those of events."""
+    assert found.table is not None
+    y, qid = found.table.y, found.table.qid
+    if found.task == "ranking" and qid is not None:
+        return np.unique(qid)
+    return y[y["event"]] if found.task == "survival" else y
 
 
 def _fitted(
@@ -110,7 +121,7 @@ def _fitted(
     """Return an estimator, fitted to the rows in memory, or to a source."""
     table = found.table
     n_groups, y = len(found.group_names), None if table is None else table.y
-    given = {"classes": found.classes, "encoding": found.encoding, "folds": folds, **settings}
+    given = {"task": found.task, "encoding": found.encoding, "folds": folds, **settings}
     estimator = unattended(found.groups, n_groups, y, **given)
     if settings["rule"] is None and estimator.rule == "score":
         printer.note("learning by rule score: rule forward would refit every candidate at every step")
@@ -126,7 +137,7 @@ def _fitted(
     printer.note(f"learning from {table.n_rows:,} rows in memory")
     if shuffle and folds is not None and table.qid is None:  # the estimator cuts the rows in their order
         table = table.take(shuffled_rows(table.n_rows))
-    kept: dict[str, Any] = {} if table.qid is None else {"groups": table.qid}
+    kept: dict[str, Any] = {} if table.qid is None else {"qid" if found.task == "ranking" else "groups": table.qid}
     located = nullcontext() if found.encoding is None else table.located()
     with refusing(), printer.waiting("learning"), located:
         fitted: Estimator = estimator.fit(table.X, table.y, sample_weight=table.weight, **kept)
@@ -146,8 +157,11 @@ def _print(model: AnytimeModel, output: Path, place: str, target: TargetOptions,
     total = amount(float(sequence.costs.sum()))
     printer.note(f"wrote {output}: {model.estimator}, {groups}, total cost {total}{chosen}")
     budget = amount(float(sequence.cumulative_costs[len(sequence) // 2])) if len(sequence) else "1"
-    file, data, drop = quote(str(output)), quote(place), " --drop-missing-target" * target.drop_missing_target
+    file, data = quote(str(output)), quote(place)
+    columns = {"-t": target.target, "--qid": target.qid, "--event": target.event}
+    named = "".join(f" {option} {quote(name)}" for option, name in columns.items() if name is not None)
+    named += " --drop-missing-target" * target.drop_missing_target
     printer.note(f"next: budgetline show {file}")
     printer.note(f"      budgetline predict {file} {data} --budget {budget}")
-    printer.note(f"      budgetline report {file} {data} -t {quote(target.target or '')}{drop}")
+    printer.note(f"      budgetline report {file} {data}{named}")
     printer.document(model_record(model) | {"written": str(output)})

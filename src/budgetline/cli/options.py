@@ -23,7 +23,7 @@ from budgetline.sequencing.schedules import SCHEDULES
 LOSS_NAMES = {name.removesuffix("_error"): name for name in LOSSES}
 """Names of the losses on the command line, and in the library."""
 FileFormat = Literal["csv", "parquet", "excel"]
-TaskName = Literal["auto", "regression", "classification"]
+TaskName = Literal["auto", "regression", "classification", "ranking", "survival"]
 EncodingKind = Literal["none", "linear", "spline"]
 if TYPE_CHECKING:
     Rule = str
@@ -33,7 +33,7 @@ else:
     Rule, Schedule, Loss = Literal[tuple(RULES)], Literal[tuple(SCHEDULES)], Literal[tuple(LOSS_NAMES)]
 
 PANELS = {
-    "Data": ("target", "groups", "exclude", "keep_ids", "drop_missing_target", "weight", "stream"),
+    "Data": ("target", "qid", "event", "groups", "exclude", "keep_ids", "drop_missing_target", "weight", "stream"),
     "File format": ("file_format", "delimiter", "na"),
     "Model": ("task", "loss", "encoding", "interactions", "alpha", "correction", "rule", "schedule"),
     "Order": ("start", "max_cost", "max_groups", "all_groups"),
@@ -103,7 +103,7 @@ DataFiles = Annotated[
     ),
 ]
 ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A model file, written by 'budgetline fit'.")]
-TargetName = Annotated[str | None, Option("--target", "-t", metavar="NAME", help="Column to predict.")]
+TargetName = Annotated[str | None, Option("--target", "-t", "--time", metavar="NAME", help="Column to predict.")]
 Groups = Annotated[
     Path | None, Option("--groups", "-g", metavar="FILE", help="Groups and costs, YAML. Default: each column a group.")
 ]
@@ -142,13 +142,34 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class TargetOptions:
-    """The columns of the target and of weights."""
+    """The columns of the target, of weights, and of queries or events."""
 
     target: TargetName = None
     weight: Annotated[str | None, Option("--sample-weight", metavar="NAME", help="Column of sample weights.")] = None
     drop_missing_target: Annotated[
         bool, Option("--drop-missing-target", help="Leave out the rows without a target.")
     ] = False
+    qid: Annotated[str | None, Option("--qid", metavar="NAME", help="Column of queries: learn a ranking.")] = None
+    event: Annotated[
+        str | None,
+        Option("--event", metavar="NAME", help="Column that says whether the event happened at --time: survival."),
+    ] = None
+
+    @property
+    def targets(self) -> list[str]:
+        """The target, or time and event."""
+        return [name for name in (self.target, self.event) if name is not None]
+
+    @property
+    def columns(self) -> str | list[str] | None:
+        """The target as a source expects it: one column, or those of time and event."""
+        return self.target if self.event is None else self.targets
+
+    @property
+    def roles(self) -> dict[str, str | None]:
+        """Columns that are no features, by option."""
+        found = {"--target": self.target, "--sample-weight": self.weight, "--qid": self.qid, "--event": self.event}
+        return {option: name for option, name in found.items() if name is not None}
 
 
 @dataclass(frozen=True)
@@ -159,9 +180,10 @@ class LearningOptions:
     exclude: Exclude = None
     keep_ids: Annotated[bool, Option("--keep-ids", help="Also learn from identifiers and free text.")] = False
     task: Annotated[TaskName, Option("--task", help="What to learn; auto decides by the target.")] = "auto"
-    encoding: Annotated[EncodingKind, Option("--encoding", help="How columns are encoded; none: plain numbers.")] = (
-        "spline"
-    )
+    encoding: Annotated[
+        EncodingKind | None,
+        Option("--encoding", help="How columns are encoded; none: plain numbers. Default: spline; none for rankings."),
+    ] = None
     interactions: Annotated[
         int | None,
         Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns. Default: fit tries 20."),

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, NamedTuple, TextIO
+from typing import Annotated, Any, Literal, NamedTuple, TextIO
 
 import numpy as np
 from typer import Option
@@ -22,9 +22,20 @@ from budgetline.inputs import NamedArray
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, absent_columns, with_missing
 from budgetline.model.stages import LinearModel
-from budgetline.persistence import to_onnx
+from budgetline.persistence import to_linear_format, to_onnx
 from budgetline.persistence.model_file import load_linear
+from budgetline.report.builders import task_name
 from budgetline.report.formatting import amount, listed
+
+ExportFormat = Literal["onnx", "solr", "elasticsearch", "vespa", "pmml"]
+SUFFIXES: dict[str, tuple[str, ...]] = {
+    "onnx": (".onnx",),
+    "solr": (".json",),
+    "elasticsearch": (".json",),
+    "vespa": (".profile",),
+    "pmml": (".pmml", ".xml"),
+}
+"""Endings of the names of exported files."""
 
 
 def predict(
@@ -55,7 +66,7 @@ def predict(
     check_output(output, ".csv", inputs=[model, *files.paths])
     found = load_linear(model).model_
     if proba and found.classes is None:
-        raise Refused(f"--proba is for classification, and {model} is a regression")
+        raise Refused(f"--proba is for classification, and {model} is a {task_name(found)} model")
     chosen = _choose(found, budget, stage, available)
     cost, total = found.groups.cost_of(chosen.names), float(found.sequence.costs.sum())
     used, most = ("groups used where they are available", "at most ") if chosen.by_row else ("groups used", "")
@@ -84,14 +95,33 @@ def export(
     model: options.ModelFile,
     *,
     output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write: model.onnx.")],
+    to: Annotated[ExportFormat, Option("--to", help="Format; all but onnx hold no encoding.")] = "onnx",
+    budget: options.Budget = None,
+    stage: Annotated[int | None, Option(metavar="N", min=1, help="Write the stage of the first N groups.")] = None,
+    all_stages: Annotated[bool, Option("--all-stages", help="Write every stage; not for pmml.")] = False,
+    name: Annotated[str | None, Option(help="Name of the model. Default: budgetline.")] = None,
     printer: Printer,
 ) -> None:
-    """Write a model as an ONNX graph with the inputs X (with an encoding: the columns by name) and stage or budget.
+    """Write a model for other systems.
+
+    An ONNX graph has the inputs X (with an encoding: the columns by name) and stage or budget. Solr, Elasticsearch,
+    Vespa and PMML get the last stage, or the stage or stages asked for, as linear models.
 
     Example: budgetline export heart.budgetline -o heart.onnx
     """
-    check_output(output, ".onnx", inputs=[model])
+    check_output(output, *SUFFIXES[to], inputs=[model])
     found = load_linear(model)
+    given: dict[str, Any] = {"stage": stage, "budget": budget, "all_stages": all_stages or None, "name": name}
+    asked = {option: value for option, value in given.items() if value is not None}
+    if to != "onnx":
+        with refusing(), writing(output):
+            place = {} if name is None else {"name": name}
+            to_linear_format(found, output, format=to, stage=stage, budget=budget, all_stages=all_stages, **place)
+        printer.note(f"wrote {output}")
+        printer.document({"written": str(output), "format": to})
+        return
+    if asked:
+        raise Refused("an ONNX graph holds all stages: leave --stage, --budget, --all-stages and --name out")
     with refusing(), writing(output):
         graph = to_onnx(found, output).graph
     names = {"inputs": [put.name for put in graph.input], "outputs": [put.name for put in graph.output]}

@@ -60,7 +60,7 @@ def inspect(
     files.check_columns({"--target": target})
     found = described(files, target, printer)
     printer.say(f"{data}: {count(found.rows, 'row')}, {count(len(found.columns), 'column')}")
-    for line in () if found.text is None else found.text.in_words:
+    for line in found.format:
         printer.say(line)
     printer.say()
     printer.table(HEADER, (_cells_of(column, target) for column in found.columns), LEFT)

@@ -37,10 +37,7 @@ def is_distributed(source: Source) -> bool:
 
 @dataclass(frozen=True)
 class DaskPartition(Partition):
-    """A partition of dask collections: delayed here, loaded where the task runs.
-
-    ``data`` is (X, y, weight), or a data frame whose columns have ``roles``.
-    """
+    """A partition of dask collections, (X, y, weight) or a frame with ``roles``, loaded where its task runs."""
 
     data: Collection
     number: int
@@ -50,11 +47,9 @@ class DaskPartition(Partition):
     as_is: bool = False
 
     def raw(self) -> DaskPartition:
-        """Return the partition of raw columns."""
         return replace(self, as_is=True, roles=None if self.roles is None else replace(self.roles, raw=True))
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Yield the rows; only where ``data`` is loaded."""
         where = f"partition {self.number}"
         if self.roles is None:
             given = self.data if self.data[2] is not None else self.data[:2]
@@ -78,7 +73,6 @@ class DaskFrame:
         return [DaskPartition(part, k, names, len(names), self.roles) for k, part in enumerate(parts)]
 
     def raw(self) -> DaskFrame:
-        """Return the partitions of raw columns."""
         return replace(self, roles=replace(self.roles, raw=True))
 
     def __iter__(self) -> Iterator[DaskPartition]:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float, Positions, Table
-from budgetline.device_tables import DeviceTable
+from budgetline.devices import DeviceTable
 from budgetline.encoding.table import DesignTable
 from budgetline.messages import shown
 
@@ -199,10 +199,7 @@ def mean_of(values: Array, weight: Float | None) -> Float:
 
 
 def raise_too_small(rows: Rows, variance: Float, labels: Sequence[str]) -> None:
-    """Raise an error if squares of a column or target underflow, so that it would count as constant.
-
-    The variances have shape (D + P,).
-    """
+    """Raise an error if squares of a column or target underflow; the variances have shape (D + P,)."""
     D, P = len(labels), variance.size - len(labels)
     least = np.repeat([1e-300, 1e-280], [D, P])  # scores are squares of targets and must still differ
     for d in np.flatnonzero(variance < least).tolist():

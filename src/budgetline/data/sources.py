@@ -6,13 +6,11 @@ partition is small, can be sent to another process, and yields `Chunk` objects w
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from hashlib import sha256
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -22,13 +20,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
-from budgetline.device_tables import DeviceTable, moved, on_device
-from budgetline.devices import named_device, on_host
+from budgetline.devices import DeviceTable, moved, named_device, on_device, on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.inputs import RowError, check_weight, raise_missing
 
-END_BYTES = 1 << 16
-"""Bytes at both ends of a file that are compared."""
 SOURCE_BYTES = 1 << 26
 """Size of the rows that are read at once, and of all chunks in work: small compared with any machine's memory."""
 T = TypeVar("T")
@@ -129,13 +124,6 @@ class Partition(ABC):
         """Number of rows, estimated where it is not known before reading; None without an estimate."""
         return None
 
-    def fingerprint(self) -> str | None:
-        """Return a text that identifies the data, by which results are stored; None for data without one.
-
-        Raises an error if the data have changed since they were opened.
-        """
-        return None
-
     def raw(self) -> Self:
         """Return the partition whose chunks hold columns of any kind: data frames, if the data have names."""
         return self
@@ -220,15 +208,6 @@ class Source:
         known = [rows for part in self.partitions if (rows := part.about_rows) is not None]
         return sum(known) if len(known) == len(self.partitions) else None
 
-    def fingerprint(self, partition: Partition, columns: Positions | None, statistic: object) -> str | None:
-        """Return a name for a statistic of a partition, None if the partition has no fingerprint."""
-        mark = partition.fingerprint()
-        if mark is None:
-            return None
-        read = None if columns is None else columns.tolist()
-        parts = (mark, self.n_features, self.feature_names, read, statistic)
-        return sha256(repr(parts).encode()).hexdigest()[:32]
-
 
 def chunk_rows_for(width: int, itemsize: int = 8) -> int:
     """Return how many rows make a chunk of about ``SOURCE_BYTES``."""
@@ -266,7 +245,6 @@ class ArrayPartition(Partition):
 
     @property
     def about_rows(self) -> int:
-        """Number of rows."""
         return self.stop - self.start
 
     @property
@@ -282,7 +260,6 @@ class ArrayPartition(Partition):
         return ArrayPartition(X, self.y[rows], weight, 0, self.about_rows, self.first + self.start)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Yield the rows as one chunk. A memmap is read now."""
         part = self.alone()
         X = part.X if columns is None else part.X[:, columns]
         where = f"rows {part.first} to {part.first + part.stop - 1}"
@@ -315,27 +292,20 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
 
 @dataclass(frozen=True)
 class Mark:
-    """The state of a file when it was opened: its size, its time, and a checksum of its first and last bytes.
-
-    A change that keeps the size and the time is noticed if it touches one of these ends.
-    """
+    """The state of a file when it was opened: its size, and when it was changed."""
 
     path: Path
     size: int
     time: int
-    digest: str
 
     @classmethod
     def of(cls, path: Path) -> Mark:
         """Mark the current file."""
         try:
-            with path.open("rb") as file:
-                status, ends = os.fstat(file.fileno()), file.read(END_BYTES)
-                file.seek(max(0, status.st_size - END_BYTES))
-                ends += file.read()
+            status = path.stat()
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} does not exist") from None
-        return cls(path, status.st_size, status.st_mtime_ns, sha256(ends).hexdigest()[:32])
+        return cls(path, status.st_size, status.st_mtime_ns)
 
     def check(self, where: str) -> None:
         """Raise an error that says where if the file has changed."""
@@ -367,11 +337,4 @@ class FilePartition(Partition):
 
     @property
     def where(self) -> str:
-        """The file, or the part of it, for errors."""
         return str(self.path)
-
-    def fingerprint(self) -> str:
-        """Return a text that identifies the contents of the file, and the parts that are read."""
-        self.mark.check(self.where)
-        parts = [getattr(self, part.name) for part in fields(self)[1:]]
-        return f"{self.path.resolve()} {self.mark.size} {self.mark.time} {self.mark.digest} {parts}"

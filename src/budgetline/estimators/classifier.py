@@ -17,7 +17,6 @@ from budgetline.arrays import Array
 from budgetline.estimators.at_budget import ClassifiesAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.reading import CheckedTarget
-from budgetline.files import PathName
 from budgetline.fitting import Task
 from budgetline.glm.families import Family, Logistic, Softmax
 from budgetline.inputs import MOST_CLASSES, check_labels, check_number, check_weight
@@ -56,8 +55,8 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
             raise ValueError(f"class {shown(classes.tolist()[int(np.argmin(mass))])} has no sample of positive weight")
         return self._task(classes), indicators(codes, classes.size), weight
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
-        super()._check_source(passes, checkpoint)
+    def _check_source(self, passes: Passes) -> None:
+        super()._check_source(passes)
         if self.class_weight is not None:
             raise ValueError("class_weight cannot be used with a source: give the weights as a column")
         if shape := passes.source.target_shape:
@@ -90,16 +89,11 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
         "forward" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened
         gradient (the paper's Algorithm 3), which is the fastest.
-    alpha : float, "auto" or None
-        Ridge constant: ``LogisticRegression`` would call it 1/(C·n), on standardised data. "auto" chooses the likeliest
-        constant for the model of all groups, by the Laplace approximation of its likelihood. None is "auto" with an
-        encoding, else 1e-5.
+    alpha, correction : float, "auto" or None; float
+        As in ``AnytimeRegressor``. ``LogisticRegression`` would call the ridge constant 1/(C·n), on standardised data.
     min_gain : float
         Stop when no group would explain at least this additional fraction of the deviance, by one Newton step and after
         the correction.
-    correction : float
-        Choose groups by the gain that can be expected on new rows: subtract this multiple of d/n for d parameters,
-        which is what noise alone would explain and cost (1 is AIC). 0 is the paper's choice by the training rows.
     class_weight : dict, "balanced" or None
     tol : float
         Largest entry of the gradient, in units of the deviation of the class indicators, at which a stage counts as
@@ -108,12 +102,8 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     Attributes
     ----------
     classes_ : array of shape (P,)
-    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
-        As in ``AnytimeRegressor``; for two classes the scores are log odds of the second one.
-    alpha_ : float
-        The ridge constant that ``alpha="auto"`` has chosen.
-    n_passes_ : int
-        Number of passes over a source.
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, n_passes_, model_
+        As in ``AnytimeRegressor``. For two classes the scores are log odds of the second one.
 
     Examples
     --------

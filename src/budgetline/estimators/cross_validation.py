@@ -19,7 +19,6 @@ from budgetline.encoding.settings import as_encoding
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.classifier import AnytimeClassifier, BaseClassifier
 from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
-from budgetline.files import PathName
 from budgetline.fitting import FoldSearch, Recipe
 from budgetline.fitting.source_training import number_of_folds
 from budgetline.inputs import floats_of
@@ -65,9 +64,8 @@ class HasSearch(AnytimeEstimator):
         groups: object = None,
         client: object = None,
         progress: Progress = None,
-        checkpoint: PathName | None = None,
     ) -> Self:
-        """Choose on folds, then learn from all rows; arguments as in ``AnytimeRegressor.fit``, and ``groups``.
+        """Choose on folds, then learn from all rows; other arguments as in ``AnytimeRegressor.fit``.
 
         Parameters
         ----------
@@ -75,7 +73,7 @@ class HasSearch(AnytimeEstimator):
             Labels of rows, such as patients. Rows with the same label are in the same fold, if ``cv`` is a number or
             None.
         """
-        return self._fit(X, y, sample_weight, client, progress, checkpoint, groups)
+        return self._fit(X, y, sample_weight, client, progress, groups)
 
     def _chosen(self, recipe: Recipe) -> Recipe:
         numbers = None if self.interactions is None else tuple(self._numbers_of_pairs())
@@ -138,8 +136,9 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
 
     Parameters
     ----------
-    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, loss, tol,
-    encoding
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups
+        As in ``AnytimeRegressor``.
+    min_gain, start, loss, tol, encoding
         As in ``AnytimeRegressor``.
     alphas, corrections : sequences of float
         The values to try.
@@ -148,8 +147,8 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
         explain most are added if that is better on held-out rows by more than its standard error, on at most 20,000
         rows. None: as many pairs as the encoding says. Needs an encoding, and rows in memory.
     cv : int, splitter, iterable or None
-        As in scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of its splits. For sources, a
-        number of folds or None.
+        Folds: a number, or a splitter of scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of
+        its splits. For sources, a number of folds or None.
     stop_at_best : bool
         Buy no groups beyond the budget that is best on held-out rows, if quality falls afterwards by more than 0.005
         and a standard error. The first group is always bought.
@@ -166,7 +165,7 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
     held_out_ : array of shape (K, 3)
         Costs, the mean over folds of the explained share of the held-out loss there, and its standard error.
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
-        Of the model fitted on all data with ``alpha_`` and ``correction_``, as in ``AnytimeRegressor``.
+        As in ``AnytimeRegressor``, of the model fitted on all data with ``alpha_`` and ``correction_``.
 
     Examples
     --------
@@ -192,20 +191,22 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
 
     Parameters
     ----------
-    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, class_weight,
-    tol, encoding
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups
+        As in ``AnytimeClassifier``.
+    min_gain, start, class_weight, tol, encoding
         As in ``AnytimeClassifier``.
     alphas, corrections, interactions, stop_at_best, search_rows
         As in ``AnytimeRegressorCV``.
     cv : int, splitter, iterable or None
-        As in scikit-learn; None is 5 stratified folds. A hash of their values assigns the rows of a source to folds.
+        Folds: a number, or a splitter of scikit-learn; None is 5 stratified folds. A hash of their values assigns the
+        rows of a source to folds.
 
     Attributes
     ----------
     alpha_, correction_, cv_scores_, correction_scores_, held_out_
         As in ``AnytimeRegressorCV``.
     classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, n_passes_, model_
-        Of the model fitted on all data with ``alpha_`` and ``correction_``.
+        As in ``AnytimeClassifier``, of the model fitted on all data with ``alpha_`` and ``correction_``.
 
     Examples
     --------

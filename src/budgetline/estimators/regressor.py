@@ -15,7 +15,6 @@ from sklearn.utils.validation import column_or_1d
 from budgetline.estimators.at_budget import PredictsAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.reading import CheckedTarget, Columns
-from budgetline.files import PathName
 from budgetline.fitting import MomentsTraining, Task
 from budgetline.glm.families import LOSSES, ConvexLoss
 from budgetline.inputs import check_target, check_weight
@@ -47,9 +46,9 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
             column_or_1d(Y, warn=True)  # warns, as scikit-learn's single-output estimators do
         return task, Y, check_weight(sample_weight, n_rows)
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
+    def _check_source(self, passes: Passes) -> None:
         if self.loss != "squared_error":
-            super()._check_source(passes, checkpoint)
+            super()._check_source(passes)
 
     def _source_task(self, passes: Passes) -> Task:
         return self._task(passes.source.target_shape)
@@ -113,9 +112,8 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
         Groups that are always measured: they come first, with those that they require, whatever they gain.
     correction : float
         Choose groups by the gain to expect on new rows: subtract this multiple of what noise alone explains and costs,
-        σ²d/n for d columns (1 is Mallows' C_p; for other losses d/n, as AIC). 0 is the paper's choice by the gain on
-        the training rows, which is the gain in ``sequence_`` in any case. σ² is the residual variance of the model of
-        all groups, or, if that leaves fewer than 20 degrees of freedom, its restricted maximum likelihood estimate.
+        σ²d/n for d columns (1 is Mallows' C_p; for other losses d/n, as AIC), with σ² the residual variance of the
+        model of all groups. 0 is the paper's choice by the gain on the training rows, which ``sequence_`` has.
     loss : {"squared_error", "poisson"} or ConvexLoss
         "poisson" is for counts, with a log link; a ``ConvexLoss`` has its own φ. Their ``explained`` is a share of
         deviance.

@@ -147,11 +147,13 @@ def compare(
     estimators : mapping name -> estimator, whose clones are fitted
     X, y, metric, pos_label, sample_weight, qid
         As in `budget_curve`.
-    cv, groups, progress : as in `cross_val_budget_curve`
+    cv, groups, progress
+        As in `cross_val_budget_curve`.
     fraction : float in [0, 1]
         Curves are evaluated up to the stopping cost of the first method's training curve, fold by fold. The default, 1,
         is its whole curve.
-    interpolation : {"step", "linear"}, as in `timeliness`
+    interpolation
+        As in `timeliness`.
 
     Examples
     --------

@@ -5,7 +5,7 @@ Colours are attributes: the style sheet of a page overrides them, and notebooks 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -104,6 +104,32 @@ def short(value: float) -> str:
     """Return a number to three digits, with a true minus sign; up to a million without an exponent."""
     text = f"{value:.3g}" if not 1e3 <= abs(value) < 1e6 else f"{float(f'{value:.3g}'):.0f}"
     return text.replace("e+0", "e").replace("-", "−") if value else "0"
+
+
+def survival_picture(times: Sequence[float], groups: Iterable[tuple[str, Sequence[float], Sequence[float]]]) -> str:
+    """Return survival functions of groups as SVG: name, values as observed, and values as predicted, dashed."""
+    left, right, top, bottom = 40.0, WIDTH - 52.0, 10.0, 140.0
+
+    def up(value: float) -> float:
+        return bottom - (bottom - top) * value
+
+    def line(values: Sequence[float], kind: str, dashes: str) -> str:
+        xs = (left + (right - left) * t / times[-1] for t in times)
+        points = " ".join(f"{x:.1f},{up(v):.1f}" for x, v in zip(xs, values, strict=True))
+        return f'<polyline class="line line-{kind}" points="{points}" fill="none" stroke="{UP}"{dashes}/>'
+
+    def parts() -> Iterator[str]:
+        for value in (0.0, 0.5, 1.0):
+            yield _line(left, up(value), right, up(value), "axis", FAINT)
+            yield _text(left - 6, up(value) + 4, f"{value:.0%}", "end")
+        for name, observed, predicted in groups:
+            yield line(observed, "main", "")
+            yield line(predicted, "training", ' stroke-dasharray="5 4"')
+            yield _text(right + 4, up(observed[-1]) + 4, name)
+        yield _text(left, bottom + 25, short_place(times[0]))
+        yield _text(right, bottom + 25, short_place(times[-1]), "end")
+
+    return _svg(bottom + 32, "risk on survival", parts())
 
 
 def _svg(height: float, name: str, parts: Iterator[str]) -> str:

@@ -46,8 +46,12 @@ class Samples:
         if self.qid is not None:
             raise_missing(self.qid, name="qid")
             cv = GroupKFold(number) if (number := _number_in(cv)) else cv
-        groups = self.qid if self.groups is None else self.groups
-        return splits_of(cv, self.y, groups, classifier=stratified, X=self.X)
+        return splits_of(cv, self.y, self.together, classifier=stratified, X=self.X)
+
+    @property
+    def together(self) -> object:
+        """Labels of rows that folds keep together, if there are any."""
+        return self.qid if self.groups is None else self.groups
 
     def take(self, rows: Positions) -> Samples:
         """Return some of the rows; a weight that is one number stays."""

@@ -21,7 +21,7 @@ from budgetline.fitting.stage_losses import RowStatistic, StageLosses, Sums, sco
 from budgetline.fitting.training import Fitted, Fold, Task, Training, check_mass
 from budgetline.glm.engines import Engine
 from budgetline.glm.rows_engine import engine_of_rows
-from budgetline.glm.set_families import Cox, SetFamily
+from budgetline.glm.set_families import Cox, Listwise, SetFamily
 from budgetline.glm.sets_engine import engine_of_sets
 from budgetline.groups import Layout
 from budgetline.model.staged import codes_of
@@ -159,7 +159,12 @@ class RowsTraining:
 
     def sampled(self, most: int, splits: Sequence[Split]) -> tuple[RowsTraining, list[Split]]:
         """Return some of the rows, drawn at random, always the same ones; and splits of them."""
-        kept = np.sort(np.random.default_rng(0).permutation(self.rows.n_rows)[:most])
+        rng, n = np.random.default_rng(0), self.rows.n_rows
+        order = rng.permutation(n)
+        if isinstance(self.task.family, Listwise):  # whole queries
+            query = self.rows.Y[:, 1].astype(np.intp)
+            order = np.argsort(rng.permutation(query.max() + 1)[query], kind="stable")
+        kept = np.sort(order[:most])
         inside = [[np.flatnonzero(np.isin(kept, part)) for part in split] for split in splits]
         return self.part(kept), [(train, test) for train, test in inside]
 

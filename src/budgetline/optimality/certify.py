@@ -80,10 +80,13 @@ def certified_budgets(groups: FeatureGroups, order: list[int], budgets: ArrayLik
 
 
 def _problem_of(model: AnytimeModel) -> Quadratic:
-    """Return the problem of all groups of a model, which must be of squared error."""
+    """Return the problem of all groups of a model of squared error; other losses have none."""
     if not model.squared_error:
         loss = shown(model.family.loss)
-        raise ValueError(f"a certificate is about squared error, not about loss {loss}: use plan")
+        raise ValueError(
+            f"a certificate is about squared error, not about loss {loss}, for which the only known bound is what all "
+            "groups explain: see the column explained of sequence_"
+        )
     problem = problem_of(model)
     if model.moments is not None:
         return problem.warned()

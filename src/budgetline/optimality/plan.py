@@ -113,15 +113,15 @@ class Plan:
         return max(0.0, min(1.0, self.value / self.bound)) if self.bound > 0 else float(self.optimal)
 
     def predict(self, X: object) -> Array:
-        """Predict from the groups of the plan; columns of other groups are not read."""
+        """Predict the rows of X from the groups of the plan; columns of other groups are not read."""
         return self._respond("predict", X)
 
     def predict_proba(self, X: object) -> Float:
-        """Return probabilities of the classes, shape (n, P), from the groups of the plan."""
+        """Return probabilities of the classes for the rows of X, shape (n, P), from the groups of the plan."""
         return self._respond("predict_proba", X)
 
     def decision_function(self, X: object) -> Float:
-        """Return the scores of a classifier, shape (n,) for two classes, (n, P) for more."""
+        """Return a classifier's scores of the rows of X, shape (n,) for two classes, (n, P) for more."""
         return self._respond("decision_function", X)
 
     def _respond(self, method: str, X: object) -> Array:
@@ -160,7 +160,10 @@ def plan(
     data: TrainingData | None = None,
     progress: Progress = None,
 ) -> Plan:
-    """Find the best set of groups of a fitted model for a budget; parameters as in `AnytimeRegressor.plan`."""
+    """Find the best set of groups of a fitted model for a budget; parameters as in `AnytimeRegressor.plan`.
+
+    ``data`` are the training data and the recipe of the model, to which the plan is then fitted.
+    """
     found = plans(
         model, [budget], include=include, exclude=exclude, time_limit=time_limit, data=data, progress=progress
     )
@@ -177,7 +180,10 @@ def plans(
     data: TrainingData | None = None,
     progress: Progress = None,
 ) -> tuple[Plan, ...]:
-    """Return the plan for every budget; they share the time. With ``data`` the models of the plans are fitted to it."""
+    """Return the plans of a ``model`` for several ``budgets``, which share the time; parameters as in ``plan``.
+
+    With ``data`` they are fitted to it.
+    """
     known = as_model(model)
     refit = None if data is None else _refit_to(known, data)
     conditions = Conditions.of(known.groups, include, exclude, known.settings.get("start", ()))

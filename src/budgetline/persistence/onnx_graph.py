@@ -43,7 +43,8 @@ def to_onnx(model: object, path: PathName | None = None) -> Proto:
 
     Parameters
     ----------
-    model : as in ``save``
+    model
+        As in ``save``.
     path : path, optional
         Also write the graph there, in full or not at all.
 

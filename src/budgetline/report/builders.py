@@ -18,6 +18,7 @@ from budgetline.evaluation import BudgetCurve, timeliness
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.metrics import label_of
 from budgetline.glm.families import SquaredError
+from budgetline.glm.set_families import SetFamily
 from budgetline.inputs import check_weight
 from budgetline.messages import cut, shown
 from budgetline.model.anytime import AnytimeModel, Staged
@@ -32,7 +33,11 @@ from budgetline.report.report import Report
 
 Record = dict[str, object]
 LOSSES = {"squared_error": "squared error", "log_loss": "log loss", "poisson": "Poisson deviance"}
+LOSSES |= {"listwise": "softmax loss of queries", "cox": "partial likelihood"}
 """What people call the losses; others go by their class."""
+TASKS = {"listwise": "ranking", "cox": "survival"}
+"""Tasks by their losses; those of other losses depend on classes."""
+USUAL_METRICS = {"ranking": "ndcg@10", "survival": "concordance"}
 LONGEST_SETTING, LONGEST_IN_REPORT = 1000, 200
 """Longer settings are cut to these numbers of characters."""
 SAME_DATA = 1e-6
@@ -77,7 +82,7 @@ def describe(
     rows = _num_samples(y) if y is not None else None if moments is None else moments.n_samples
     groups, bought = model.groups, groups_with_columns(model)
     counts = (rows, model.source.n_features, len(bought), len(groups) - len(bought), weight is not None)
-    task = "regression" if model.classes is None else "classification"
+    task = task_name(model)
     loss = LOSSES.get(model.family.loss, type(model.family).__name__)
     return Report(
         title=title or f"{model.estimator} of {len(model.sequence)} groups",
@@ -94,6 +99,11 @@ def describe(
         shared=dict(groups.shared),
         required={name: required for name, required in groups.requires.items() if name in bought},
     )
+
+
+def task_name(model: Staged) -> str:
+    """Return what a model predicts: "regression", "classification", "ranking" or "survival"."""
+    return "classification" if model.classes is not None else TASKS.get(model.family.loss, "regression")
 
 
 def class_names(model: Staged) -> tuple[str, ...]:
@@ -138,7 +148,8 @@ def model_record(model: AnytimeModel) -> Record:
     groups = model.groups
     return {
         "estimator": model.estimator,
-        **({"task": "regression"} if model.classes is None else {"task": "classification", "classes": model.classes}),
+        "task": task_name(model),
+        **({} if model.classes is None else {"classes": model.classes}),
         "columns": model.source.n_features,
         "column_names": model.source.names,
         "sequence": order_columns(model, training_curve(model)),
@@ -183,6 +194,8 @@ def how_chosen(model: AnytimeModel) -> str:
 def target_amounts(model: Staged, y: object = None, weight: object = None) -> dict[str, float | None]:
     """Return the means of the targets, or the frequencies of the classes: of rows, or as the model predicts them."""
     names = class_names(model)
+    if isinstance(model.family, SetFamily):  # which is about the order of rows
+        return {}
     if y is not None:
         n = _num_samples(y)
         means = np.average(model.encode_target(y, n), axis=0, weights=check_weight(weight, n))

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from budgetline.budgets import affordable, points_of_stages
-from budgetline.evaluation.pictures import ScoreEffect
+from budgetline.evaluation.pictures import ScoreEffect, survival_picture
 
 TRAINING, CROSS_VALIDATED, BOUND = "training", "cross-validated", "bound"
 
@@ -177,6 +177,34 @@ class Probabilities:
 
 
 @dataclass(frozen=True)
+class RiskGroup:
+    """Held-out rows of one third of the risks at a budget; the shares without an event up to some times."""
+
+    budget: float
+    name: str
+    rows: int
+    events: int
+    observed: tuple[float, ...]
+    predicted: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RiskGroups:
+    """Thirds of the held-out risks at some budgets: survival as observed (Kaplan-Meier) and predicted, at ``times``."""
+
+    times: tuple[float, ...]
+    groups: tuple[RiskGroup, ...]
+
+    @property
+    def pictures(self) -> dict[float, str]:
+        """Survival functions as SVG, by budget."""
+        by_budget: dict[float, list[tuple[str, tuple[float, ...], tuple[float, ...]]]] = {}
+        for group in self.groups:
+            by_budget.setdefault(group.budget, []).append((group.name, group.observed, group.predicted))
+        return {budget: survival_picture(self.times, several) for budget, several in by_budget.items()}
+
+
+@dataclass(frozen=True)
 class Content:
     """Everything that a report says; `budgetline.Report` renders it."""
 
@@ -198,6 +226,7 @@ class Content:
     effects: tuple[ScoreEffect, ...] = ()
     effects_in_all: int = 0
     probabilities: Probabilities | None = None
+    risks: RiskGroups | None = None
 
     @property
     def total_cost(self) -> float:
@@ -229,7 +258,7 @@ class Content:
         return int(affordable(np.array(self.training_curve.costs[1:]), budget))
 
     def prefix(self, stage: int) -> tuple[str, ...]:
-        """Return the first groups of the sequence."""
+        """Return the first ``stage`` groups of the sequence."""
         return tuple(step.group for step in self.sequence[:stage])
 
     @cached_property

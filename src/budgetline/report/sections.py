@@ -128,6 +128,30 @@ def _thresholds(content: Content) -> Section | None:
     return Section("Choose a threshold", intro, header, tuple(rows), frozenset({0}))
 
 
+def _risks(content: Content) -> Section | None:
+    """Return what happened to rows of low, middle and high risk, at times between the first and the last."""
+    if (found := content.risks) is None:
+        return None
+    places = [len(found.times) * k // 4 for k in (1, 2, 3)]
+    header = (
+        "risk",
+        f"budget in {content.unit}",
+        "rows",
+        "events",
+        *(f"no event by {found.times[k]:.4g}" for k in places),
+    )
+    rows = []
+    for group in found.groups:
+        cells = (f"{share(group.observed[k])} ({share(group.predicted[k])} predicted)" for k in places)
+        rows.append((group.name, amount(group.budget), f"{group.rows:,}", f"{group.events:,}", *cells))
+    intro = (
+        "Held-out rows are divided into thirds by their risk, as the model of each budget sees it. The further apart"
+        " their curves are, the more the budget tells. Solid lines are what happened (Kaplan-Meier), dashed lines are"
+        " predictions."
+    )
+    return Section("Who is at risk", intro, header, tuple(rows), frozenset({0}))
+
+
 def _effects(content: Content) -> Section | None:
     """Return, for every effect, its lowest and its highest value, and where they are."""
     if not content.effects:
@@ -238,6 +262,7 @@ SECTIONS: dict[str, Callable[[Content], Section | None]] = {
     "order": _order,
     "buys": _budgets,
     "thresholds": _thresholds,
+    "risks": _risks,
     "effects": _effects,
     "comparison": _comparison,
     "optimality": _optimality,

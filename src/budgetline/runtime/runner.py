@@ -153,7 +153,8 @@ class AnytimeRunner:
     ) -> Prediction:
         """Do what `predict` does without blocking the event loop; async extractors run on it.
 
-        Extractors in cooperative mode block the loop: set mode ``"thread"`` or ``"process"`` for plain functions.
+        Parameters as in `predict`. Extractors in cooperative mode block the loop: set mode ``"thread"`` or
+        ``"process"`` for plain functions.
         """
         request = self._request([raw], True, deadline, budget, known)
         return [prediction async for prediction in self._drive_async(request, stream=False)][-1]
@@ -161,7 +162,10 @@ class AnytimeRunner:
     def astream(
         self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> AsyncGenerator[Prediction, None]:
-        """Do what `stream` does without blocking the event loop: ``async for prediction in runner.astream(raw)``."""
+        """Do what `stream` does without blocking the event loop: ``async for prediction in runner.astream(raw)``.
+
+        Parameters as in `predict`.
+        """
         return self._drive_async(self._request([raw], True, deadline, budget, known), stream=True)
 
     # -- many inputs -----------------------------------------------------------------------------------------
@@ -178,7 +182,7 @@ class AnytimeRunner:
         raws : sequence of objects
             Extractors with ``batch=True`` get all of them at once, others one after the other.
         deadline, budget, known
-            As in `predict`: one deadline for the whole batch, a budget per input, one known row per input.
+            As in `predict`. One deadline is for the whole batch; budgets and known rows are per input.
         """
         *_, last = self._drive(self._request(check_raws(raws), False, deadline, budget, known), stream=False)
         return last

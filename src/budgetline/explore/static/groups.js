@@ -193,8 +193,10 @@ export function setUpGroups(session, complain) {
         { type: "checks", name: "groups", label: "Groups that share it", options: groupsOf().map(group => group.name), chosen: old?.groups ?? picked().map(group => group.name) },
       ],
     });
-    if (answer === "extra") session.edit({ kind: "remove_shared", name: old.name });
-    else if (answer) session.edit({ kind: "set_shared", name: answer.name.trim(), cost: Number(answer.cost), groups: answer.groups, ...(old ? { old: old.name } : {}) });
+    if (!answer) return;
+    const made = answer === "extra" ? [] : [{ name: answer.name.trim(), cost: Number(answer.cost), groups: answer.groups }];
+    const put = shared => (old ? shared.flatMap(each => (each.name === old.name ? made : [each])) : [...shared, ...made]);
+    session.edit(state => ({ kind: "choose", shared: put(state.shared) }));
   }
   $("add-shared").addEventListener("click", () => editShared(null));
   $("import").addEventListener("click", () => $("import-file").click());
