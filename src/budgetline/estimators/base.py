@@ -107,7 +107,7 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         client : dask.distributed.Client, optional
             Read the partitions of a source in tasks there. Dask frames run on the default client, if there is one.
         progress : bool or None
-            Whether to show a progress bar for a source; None: on a terminal, where tqdm is installed.
+            Whether to show a progress bar for a source; None: on a terminal.
 
         Examples
         --------
