@@ -24,6 +24,7 @@ class FoldSearch:
     ``interactions`` None: the recipe says how many pairs to add. ``cv`` is a number of folds, a splitter, or splits.
     Rows with the same label in ``groups`` (n,) are in the same fold. With ``stop_at_best``, no group is bought beyond
     the budget that is best on held-out rows, if quality falls afterwards. At most ``rows`` rows are used, None: all.
+    ``calibrate``: calibrate the scores of classes on held-out rows.
     """
 
     alphas: Float
@@ -33,6 +34,7 @@ class FoldSearch:
     stop_at_best: bool = False
     rows: int | None = None
     groups: object = None
+    calibrate: bool = False
 
 
 @dataclass(frozen=True)

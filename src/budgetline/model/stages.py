@@ -18,15 +18,18 @@ from budgetline.sequencing.sequence import GroupSequence
 
 SCORE_BYTES = 1 << 22
 """One matrix product computes the scores of as many stages as fit into this."""
+SAME_GAIN = 1e-9
+"""Gains that differ by less than this share of all gains are equal."""
 
 
 @dataclass(frozen=True)
 class LinearModel:
-    """One linear model: coefficients (P, D), intercepts (P,), and the columns it reads."""
+    """One linear model: coefficients (P, D), intercepts (P,), the columns it reads, and the stage that it is like."""
 
     coef: Float
     intercept: Float
     columns: Positions
+    stage: int
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,9 @@ class StagedModel:
         """Return the model of the first ``stage`` groups; stage 0 is the intercept alone."""
         if stage == 0:
             P, D = self.null_intercept.size, self.mean.size
-            return LinearModel(np.zeros((P, D)), self.null_intercept, np.empty(0, dtype=np.intp))
+            return LinearModel(np.zeros((P, D)), self.null_intercept, np.empty(0, dtype=np.intp), 0)
         columns = np.sort(self.columns[: self.column_ends[stage - 1]])
-        return LinearModel(self.coef_path[stage - 1], self.intercept_path[stage - 1], columns)
+        return LinearModel(self.coef_path[stage - 1], self.intercept_path[stage - 1], columns, stage)
 
     def stage_scores(self, table: Table) -> Iterator[Float]:
         """Yield the scores (n, P) of stages 0, 1, …; several stages share one matrix product.
@@ -159,6 +162,22 @@ class StagedModel:
         if in_sequence[:count].all():
             return self.at_stage(count)
         return self._in_user_units(in_sequence, *self.subset.solve(in_sequence, self.widths))
+
+    def stages_like(self, there: Mask) -> Positions:
+        """Return which stages sets of the first k groups (n, k) are like, shape (n,); a prefix is its own stage.
+
+        The gain of another set counts as the sum of the gains of its steps. Without an early group, the later ones
+        explain rather more than that, so intervals are rather too wide than too narrow.
+        """
+        count = there.sum(axis=1)
+        prefix = (there == (np.arange(there.shape[1]) < count[:, None])).all(axis=1)
+        like = self.stages_gaining(there @ self.sequence.gains[: there.shape[1]])
+        return np.where(prefix, count, like).astype(np.intp)
+
+    def stages_gaining(self, gains: Float) -> Positions:
+        """Return the last stages that gain no more than this, up to rounding: what holds for them holds for sets."""
+        reached = np.maximum.accumulate(np.append(0.0, np.cumsum(self.sequence.gains)))
+        return np.asarray(np.searchsorted(reached, gains + SAME_GAIN * reached[-1], side="right") - 1)
 
     def choose(self, budget: float | None, stage: int | None, available: Available) -> LinearModel:
         """Return the model that the keywords of ``predict`` ask for; without any, the last stage."""
@@ -233,7 +252,8 @@ class StagedModel:
 
     def _in_user_units(self, in_sequence: Mask, W: Float, level: Float) -> LinearModel:
         coef, intercept = in_user_units(W, self.columns, self.mean, self.scale, level)
-        return LinearModel(coef, intercept, np.sort(self.columns[np.repeat(in_sequence, self.widths)]))
+        columns = np.sort(self.columns[np.repeat(in_sequence, self.widths)])
+        return LinearModel(coef, intercept, columns, int(self.stages_like(in_sequence[None])[0]))
 
 
 def in_user_units(W: Float, columns: Positions, mean: Float, scale: Float, y_mean: Float) -> tuple[Float, Float]:

@@ -128,10 +128,7 @@ class Plan:
     def _respond(self, method: str, X: object) -> Array:
         if method != "predict" and self.model_.classes is None:
             raise TypeError(f"{method} is for classifiers; this plan is of an {self.model_.estimator}: use predict")
-        watch = self.model_.watch()
-        scores = self.model_.scores(X, watch=watch)
-        watch.warn()
-        return like(X, self.model_.respond(scores, method))
+        return like(X, self.model_.answer(X, method))
 
     def __repr__(self) -> str:
         groups = ", ".join(map(printable, self.groups)) or "nothing"
@@ -279,4 +276,5 @@ def _with_stages(model: AnytimeModel, stages: StagedModel) -> AnytimeModel:
     limits = {"max_cost": None, "max_groups": None, "min_gain": 0.0, "start": ()}
     given = limits | {"schedule": FixedOrder(stages.sequence.groups)}
     settings = {name: given.get(name, value) for name, value in model.settings.items()}
-    return replace(model, stages=stages, settings=settings)
+    like = model.stages.stages_gaining(np.append(0.0, np.cumsum(stages.sequence.gains)))
+    return replace(model.with_stages(stages, like), settings=settings)

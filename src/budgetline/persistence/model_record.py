@@ -35,6 +35,8 @@ from budgetline.glm.set_families import SetFamily
 from budgetline.groups.feature_groups import Layout, StoredGroups, check_order
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
+from budgetline.model.calibration import Calibration
+from budgetline.model.held_out_errors import GaussianErrors, ResidualErrors
 from budgetline.model.population import Population
 from budgetline.model.spread import Spread
 from budgetline.model.stages import StagedModel
@@ -90,6 +92,8 @@ class ModelRecord:
     encoders: tuple[Encoder, ...] | None
     pairs: tuple[Pair, ...]
     spread: Spread | None
+    calibration: Calibration | None
+    errors: ResidualErrors | GaussianErrors | None
 
 
 def record_of_model(model: AnytimeModel) -> tuple[ModelRecord, list[str]]:
@@ -131,6 +135,8 @@ def record_of_model(model: AnytimeModel) -> tuple[ModelRecord, list[str]]:
         encoders=None if encoding is None else encoding.encoders,
         pairs=() if encoding is None else encoding.pairs,
         spread=stages.spread,
+        calibration=model.calibration,
+        errors=model.errors,
     )
     return record, left_out
 
@@ -175,7 +181,9 @@ def estimator_of(record: ModelRecord) -> LinearEstimator:
     _require(penalties is None or penalties.size == len(layout.groups), "penalties must be one per group")
     learned = {**record.numbers, **record.arrays}
     stages = _stages(record, layout, family)
-    about = (record.classes, record.moments, name, settings, learned, encoding, penalties)
+    _check_certainty(record)
+    certainty = (record.calibration, record.errors)
+    about = (record.classes, record.moments, name, settings, learned, encoding, penalties, *certainty)
     model = AnytimeModel(layout, stages, family, record.target_shape, record.alpha, *about)
     return cast(LinearEstimator, ESTIMATORS[name].from_model(model))
 
@@ -249,6 +257,22 @@ def _subset(record: ModelRecord, T: int, family: Family | SetFamily) -> Subset:
     _require(fits and whole, "subset does not belong to the columns of the sequence")
     assert not isinstance(family, SetFamily)
     return GeneralisedSubset(found, family, record.alpha)
+
+
+def _check_certainty(record: ModelRecord) -> None:
+    """Check that calibration and held-out errors are of the stages and targets of the model."""
+    K, P, (calibration, errors) = 1 + record.order.size, record.null_intercept.size, (record.calibration, record.errors)
+    if calibration is not None:
+        shape = (K, 2 if P == 1 else 1)
+        fits = record.classes is not None and calibration.slopes.shape == shape and calibration.offsets.shape == (K,)
+        _require(fits, "calibration does not belong to the stages and classes of the model")
+    if isinstance(errors, GaussianErrors):
+        _require(errors.deviation.shape == (K, P) and record.classes is None, "errors are not of the model's targets")
+    elif errors is not None:
+        wide, bins = (K, P if record.classes is None else 1), errors.centres.shape
+        fits = errors.values.shape[:2] == wide == bins[:2] and min(errors.values.shape[2], bins[2]) > 0
+        fits = fits and bins == errors.scales.shape and bool(np.all(np.diff(errors.values) >= 0))
+        _require(fits and np.all(np.diff(errors.centres) >= 0), "errors are not of the model's stages and targets")
 
 
 def _check_encoding(source: Layout, encoders: tuple[Encoder, ...], pairs: tuple[Pair, ...]) -> None:
