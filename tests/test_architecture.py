@@ -54,7 +54,7 @@ MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
     "cli": {*LAYERS, "datasets"},
     "__main__": {"cli"},
 }
-OPTIONAL = ("tqdm", "dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib", "onnx", "onnxruntime")
+OPTIONAL = ("dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib", "onnx", "onnxruntime")
 OPTIONAL += ("skops", "torch", "cupy", "jinja2", "markupsafe")
 SERVER = ("starlette", "uvicorn")
 COMMAND_LINE = ("typer", "click", "rich")

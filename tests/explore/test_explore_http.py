@@ -160,19 +160,6 @@ def test_the_page_is_told_about_the_target(page):
     assert page.edit("set_target", column=None)["target"] is None
 
 
-def test_always_known_groups_cost_nothing_in_order_curve_and_plan(page):
-    page.edit("set_target", column="y")
-    page.edit("set_costs", costs={"age": 3, "town": 2})
-    page.edit("choose", start=["age"])
-    snapshot = page.edit("choose", budget=2)
-    parts = page.settle(snapshot["revision"])
-    assert snapshot["total_cost"] == 5
-    assert parts["order"]["steps"][0] | {"group": "age", "cost": 0, "cumulative_cost": 0} == parts["order"]["steps"][0]
-    assert parts["order"]["curve"]["costs"][-1] == 5
-    assert {"age", "town"} <= set(parts["budget"]["plan"]["groups"])
-    assert parts["budget"]["plan"]["cost"] <= 2
-
-
 def test_many_quick_edits_end_in_the_last_state(page):
     page.edit("set_target", column="y")
     for k in range(100):
@@ -389,7 +376,7 @@ def test_many_connections_do_not_break_the_real_server(data):
 PRICED = [
     {"kind": "merge_groups", "groups": ["age", "noise"], "name": "a, b's"},
     {"kind": "choose", "shared": [{"name": "visit", "cost": 2, "groups": ["a, b's", "town"]}]},
-    {"kind": "choose", "start": ["dose"], "today": ["town"]},
+    {"kind": "choose", "today": ["town"]},
 ]
 
 

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from budgetline.arrays import Float
 from budgetline.bounds.problem import GroupNames
-from budgetline.data.dask import is_dask
 from budgetline.data.sources import Source
 from budgetline.evaluation.effects import Effects, coef_errors_of, effects_of
 from budgetline.model.anytime import AnytimeModel
@@ -66,7 +65,7 @@ class ModelMethods:
             The training data, in memory: the models of the plan are fitted to them, with the ridge constant and the
             encoding of this model.
         progress : bool or None
-            Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+            Whether to show a progress bar; None: on a terminal.
 
         Examples
         --------
@@ -164,7 +163,7 @@ class ModelMethods:
             raise ValueError("y and sample_weight are for a plan that is refitted: give X as well")
         if X is None:
             return None
-        if isinstance(X, Source) or is_dask(X) or y is None:
+        if isinstance(X, Source) or y is None:
             raise ValueError("a plan is refitted to data in memory: give a table X and y")
         return self._from_table(X, y, sample_weight, self.model_)
 

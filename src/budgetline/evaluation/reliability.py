@@ -92,7 +92,7 @@ class ReliabilityDisplay:
         pos_label: object = None,
         n_bins: int = 10,
         sample_weight: object = None,
-        **plot: Any,
+        **plot: object,
     ) -> ReliabilityDisplay:
         """Plot the probabilities of a fitted classifier on held-out rows, at one or more budgets.
 
@@ -124,7 +124,7 @@ class ReliabilityDisplay:
         pos_label: object = None,
         n_bins: int = 10,
         sample_weight: object = None,
-        **plot: Any,
+        **plot: object,
     ) -> ReliabilityDisplay:
         """Plot probabilities (n,) of a class, or several of them in a mapping name -> probabilities."""
         y = np.asarray(y_true)
@@ -140,7 +140,7 @@ class ReliabilityDisplay:
             found[name] = Reliability.of(positive, p, check_weight(sample_weight, y.size), _bins(n_bins))
         return cls(found).plot(**plot)
 
-    def plot(self, ax: Artist = None, **line: Any) -> ReliabilityDisplay:
+    def plot(self, ax: Artist = None, **line: object) -> ReliabilityDisplay:
         """Draw the shares with their standard errors, and the diagonal; ``line`` goes to matplotlib's ``errorbar``."""
         if ax is None:
             _, ax = pyplot().subplots(layout="constrained")
@@ -201,7 +201,7 @@ class CoverageDisplay:
         *,
         coverage: float = 0.9,
         sample_weight: object = None,
-        **plot: Any,
+        **plot: object,
     ) -> CoverageDisplay:
         """Plot the coverage of ``predict_interval`` or ``predict_set`` of a fitted model on held-out rows."""
         model, seen = as_model(estimator), model_and_table(estimator, X)[1]
@@ -222,7 +222,7 @@ class CoverageDisplay:
         coverage: float = 0.9,
         classes: ArrayLike | None = None,
         sample_weight: object = None,
-        **plot: Any,
+        **plot: object,
     ) -> CoverageDisplay:
         """Plot the coverage of given intervals, or sets, one for each cost.
 
@@ -245,7 +245,7 @@ class CoverageDisplay:
         n_rows = len(y) if weight is None else weight.sum() ** 2 / (weight @ weight)
         return cls(costs, covered, sizes, coverage, float(n_rows)).plot(**plot)
 
-    def plot(self, ax: Artist = None, **line: Any) -> CoverageDisplay:
+    def plot(self, ax: Artist = None, **line: object) -> CoverageDisplay:
         """Draw the measured coverage as steps with a band of one standard error, and the one that was asked for."""
         if ax is None:
             _, ax = pyplot().subplots(layout="constrained")

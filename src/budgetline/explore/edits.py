@@ -30,7 +30,7 @@ from budgetline.messages import name_of, shown, some
 
 Edit = partial[State]
 """A function of a state and its data, with all other arguments given."""
-CHOICES = ("task", "metric", "shared", "budget", "start", "available", "today", "unit", "title")
+CHOICES = ("task", "metric", "shared", "budget", "available", "today", "unit", "title")
 """Fields of a state that the edit "choose" sets."""
 
 

@@ -121,7 +121,7 @@ def plan_of(found: Learned, seconds: float) -> Plan | None:
 
 def next_part(found: Learned) -> Part:
     """Return what to buy next, from the available groups."""
-    part = next_record(found.model, next_groups(found.model, (*found.state.start, *found.state.available)))
+    part = next_record(found.model, next_groups(found.model, found.state.available))
     ranked = part.pop("next")
     assert isinstance(ranked, dict)
     rows = zip(ranked["group"], ranked["along"], ranked["cost"], ranked["gain"], strict=True)

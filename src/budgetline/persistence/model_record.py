@@ -91,9 +91,9 @@ class ModelRecord:
     arrays: dict[str, Annotated[Float, Shape(None, finite=False)]]
     encoders: tuple[Encoder, ...] | None
     pairs: tuple[Pair, ...]
-    spread: Spread | None
     calibration: Calibration | None
     errors: ResidualErrors | GaussianErrors | None
+    spread: Spread | None
 
 
 def record_of_model(model: AnytimeModel) -> tuple[ModelRecord, list[str]]:
@@ -134,9 +134,9 @@ def record_of_model(model: AnytimeModel) -> tuple[ModelRecord, list[str]]:
         arrays=arrays,
         encoders=None if encoding is None else encoding.encoders,
         pairs=() if encoding is None else encoding.pairs,
-        spread=stages.spread,
         calibration=model.calibration,
         errors=model.errors,
+        spread=stages.spread,
     )
     return record, left_out
 
