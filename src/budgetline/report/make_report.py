@@ -35,6 +35,8 @@ from budgetline.report.on_folds import (
     Orders,
     RiskRows,
     counts_on_fold,
+    errors_on_fold,
+    intervals,
     methods_of,
     other_orders,
     probabilities,
@@ -164,6 +166,8 @@ def _with_data(
     splits, costs = rows.splits(cv, found.classes is not None), (0.0, *found.sequence.cumulative_costs.tolist())
     # 1. fit every method to every fold, and look at the models of the folds
     two = isinstance(found, AnytimeModel) and len(class_names(found)) == 2
+    of_numbers = task_name(found) == "regression" and not found.target_shape and rows.weight is None
+    errors = list[Float]()
     at = tuple(share * costs[-1] for share in SHARES)
     bought = tuple(budget for budget in at if affordable(found.sequence.cumulative_costs, budget))
     times, risks = risk_times(rows.y) if isinstance(found.family, Cox) else None, list[list[RiskRows]]()
@@ -172,6 +176,8 @@ def _with_data(
         curves[fit.method].append(fit.curve)
         if fit.method == OWN and two:
             counts.append(counts_on_fold(fit.fitted, rows.take(fit.test), costs))
+        if fit.method == OWN and of_numbers:
+            errors.append(errors_on_fold(fit.fitted, rows.take(fit.test), costs))
         if fit.method == OWN and times is not None:
             risks.append(risks_on_fold(fit.fitted, rows.take(fit.test), bought, times))
     # 2. describe the model and what was found
@@ -184,5 +190,6 @@ def _with_data(
         report,
         comparison=ComparedMethods(SHARES, at, methods) if orders else None,
         probabilities=probabilities(costs, counts) if counts else None,
+        intervals=intervals(costs, errors) if len(errors) > 1 else None,
         risks=None if times is None else risk_groups(bought, times, risks),
     )

@@ -21,7 +21,7 @@ from budgetline.evaluation.survival import baseline_of, kaplan_meier, survival_o
 from budgetline.glm.families import SquaredError
 from budgetline.inputs import check_survival
 from budgetline.model.anytime import Staged, as_model
-from budgetline.report.content import Probabilities, RiskGroup, RiskGroups, StageCounts
+from budgetline.report.content import Intervals, Probabilities, RiskGroup, RiskGroups, StageCounts, StageInterval
 from budgetline.sequencing import RandomOrder
 
 OWN = "this model"
@@ -29,8 +29,10 @@ RISKS, N_TIMES = ("low", "middle", "high"), 25
 RiskRows = tuple[Float, Mask, Positions, Float]
 Orders = dict[str, tuple[str, dict[str, Any]]]
 """Ways to order groups: name -> (description, settings of an estimator)."""
+COVERAGE = 0.9
+"""Share of the targets that intervals are to hold."""
 MOST_STAGES = 40
-"""Probabilities are counted at this number of stages at most, evenly spread."""
+"""Probabilities are counted, and intervals measured, at this number of stages at most, evenly spread."""
 FINE = (0.001, 0.002, 0.003, 0.005, 0.007)
 """Thresholds below 1 %, and above 99 % mirrored: rare classes have small probabilities."""
 THRESHOLDS = np.array([*FINE, *np.arange(1, 100) / 100, *(1 - np.array(FINE[::-1]))]).round(3)
@@ -111,6 +113,30 @@ def counts_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Flo
             for k, members in enumerate((~positive, positive)):
                 found[here, k] = np.bincount(bins[members], weight[members], THRESHOLDS.size + 1)
     return found
+
+
+def errors_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
+    """Return y less its prediction for held-out rows, shape (stages, n), at the stages that are counted."""
+    held = HeldOut.of(fitted, rows.X, rows.y)
+    after = affordable(held.model.sequence.cumulative_costs, np.array([costs[k] for k in counted_stages(costs)]))
+    after[0] = 0  # not even free groups
+    predicted = [view.respond("predict") for view in held.views()]
+    return np.array([held.targets[:, 0] - predicted[stage] for stage in after])
+
+
+def intervals(costs: Sequence[float], folds: Sequence[Float]) -> Intervals:
+    """Return intervals from the errors of all folds; those that are measured on a fold come from the other folds."""
+    found, ends = [], ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2)
+    for k, stage in enumerate(counted_stages(costs)):
+        inside = []
+        for own, fold in enumerate(folds):
+            others = np.concatenate([each[k] for j, each in enumerate(folds) if j != own])
+            lower, upper = np.quantile(others, ends, method="weibull")
+            inside.append((lower <= fold[k]) & (fold[k] <= upper))
+        covered, n = float(np.concatenate(inside).mean()), sum(each.size for each in inside)
+        lower, upper = np.quantile(np.concatenate([each[k] for each in folds]), ends, method="weibull").tolist()
+        found.append(StageInterval(stage, lower, upper, covered, float(np.sqrt(covered * (1 - covered) / n))))
+    return Intervals(COVERAGE, tuple(found))
 
 
 def risks_on_fold(fitted: object, rows: Samples, budgets: Sequence[float], times: Float) -> list[RiskRows]:
