@@ -6,13 +6,14 @@ DEMO := .venv/.demo
 READY := .venv/.ready
 MINIMUM := .venv-minimum
 ADELIE := .venv-adelie
+SURVIVAL := .venv-survival
 # Many tests start processes: they find the modules compiled, even where the environment asks Python to keep nothing.
-PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 KERNELS := Prescott Nehalem Sandybridge Haswell Zen SkylakeX
 NUMERIC := $(addprefix tests/,baselines data datasets estimators evaluation experiments glm leastsquares model moments optimality sequencing shared_costs theory \
 	runtime/test_early_exit.py test_inputs.py test_properties.py test_regressions.py)
 
-.PHONY: demo test test-all test-kernels test-minimum test-spark test-gpu browser lint types docs bench peers fuzz clean
+.PHONY: demo test test-all test-kernels test-minimum test-spark test-gpu browser lint types docs bench peers survival-references fuzz clean
 
 # Under LC_ALL=C, Python below 3.13 cannot read the name of a folder that is not ASCII, and an editable install is such a name.
 ifeq ($(LC_ALL),C)
@@ -21,7 +22,9 @@ endif
 
 # A copy of the sources; a tree that is tested is installed already, editable.
 demo: $(if $(wildcard $(READY)),$(READY),$(DEMO))
-	$(BIN)/budgetline demo
+	mkdir -p budgetline-demo
+	cd budgetline-demo && ../$(BIN)/budgetline demo && ../$(BIN)/budgetline fit heart.csv -t disease -g heart.yaml && \
+		../$(BIN)/budgetline report heart.budgetline heart.csv -t disease --unit dollars
 
 test: lint types browser $(READY)
 	$(PYTEST) -n 3 -m "not slow" # a fifth of the time is waiting for processes and browsers
@@ -84,6 +87,10 @@ bench: $(READY)
 peers: $(READY) $(ADELIE)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[peers]'
 
+# Coefficients that tests compare with, by libraries that stay out of our environment: scikit-survival is under the GPL.
+survival-references: $(SURVIVAL)/.ready
+	$(SURVIVAL)/bin/python benchmarks/survival_references.py
+
 # Random trials against slow truths, for as long as you like; what fails is kept in tests/regressions.
 MINUTES ?= 60
 SEED ?= 0
@@ -116,5 +123,10 @@ $(ADELIE)/.ready: benchmarks/peers/adelie.txt
 	$(ADELIE)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
+$(SURVIVAL)/.ready: benchmarks/survival_references.txt
+	$(PYTHON) -m venv --clear $(SURVIVAL)
+	$(SURVIVAL)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
 clean:
-	rm -rf .venv .venv-minimum .venv-adelie site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-minimum .venv-adelie .venv-survival site .mypy_cache .ruff_cache .pytest_cache .hypothesis

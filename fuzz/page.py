@@ -15,7 +15,7 @@ WHAT = {
     "problems": "squared error against brute force, all rules, schedules and sources",
     "glms": "logistic, softmax, Poisson and a loss of the user's against plain Newton",
     "certificates": "bounds, best sets and better sequences against all sets and orders",
-    "files": "changed and forged models, moments, certificates and checkpoints",
+    "files": "changed and forged models, moments and certificates",
     "commands": "command lines, good and bad",
     "scenes": "the runtime against a simulation; extractors that fail",
     "interruptions": "saves, passes and commands that are killed, interrupted or out of disk",

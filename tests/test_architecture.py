@@ -21,7 +21,6 @@ LAYERS = (
     "arrays",
     "messages",
     "devices",
-    "device_tables",
     "progress",
     "threads",
     "files",
@@ -55,7 +54,7 @@ MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
     "cli": {*LAYERS, "datasets"},
     "__main__": {"cli"},
 }
-OPTIONAL = ("tqdm", "dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib", "onnx", "onnxruntime")
+OPTIONAL = ("dask", "distributed", "pandas", "yaml", "polars", "pyarrow", "matplotlib", "onnx", "onnxruntime")
 OPTIONAL += ("skops", "torch", "cupy", "jinja2", "markupsafe")
 SERVER = ("starlette", "uvicorn")
 COMMAND_LINE = ("typer", "click", "rich")
@@ -75,7 +74,6 @@ WRITE_IN_FULL = {
     "budgetline.report.report",
     "budgetline.report.formatting",
     "budgetline.data.sources",  # of what is hashed
-    "budgetline.explore.lines",  # of values in lines of Python
     "budgetline.encoding.table",
     "budgetline.moments.tallies",
 }

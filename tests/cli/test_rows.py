@@ -119,7 +119,7 @@ def test_a_target_without_any_value(run):
     data = visits().drop(columns="patient").assign(y=None)
     data.to_csv("gaps.csv", index=False)
     found = run("fit", "gaps.csv", "-t", "y", "--drop-missing-target")
-    assert found.err == "error: column 'y' of gaps.csv has no values: it cannot be the target\n"
+    assert found.err.endswith("error: column 'y' of gaps.csv has no values: it cannot be the target\n")
 
 
 def test_weights_that_are_missing_are_no_targets(run):

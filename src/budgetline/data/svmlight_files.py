@@ -44,17 +44,14 @@ class SvmlightPartition(FilePartition):
 
     @property
     def about_rows(self) -> int | None:
-        """Number of rows, estimated from the length of the first lines."""
         rows = text_rows_about(self.path)
         return None if rows is None else round(rows * (self.stop - self.start) / self.mark.size)
 
     @property
     def where(self) -> str:
-        """The file and its bytes."""
         return f"{self.path}, bytes {self.start} to {self.stop - 1}"
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Parse the lines."""
         with self.mark.held(self.where), self.path.open("rb") as file:
             file.seek(self.start)
             text = BytesIO(file.read(self.stop - self.start))
@@ -68,10 +65,7 @@ class SvmlightPartition(FilePartition):
 
 
 def svmlight_source(paths: list[Path], n_features: int | None, zero_based: bool, ranked: bool) -> Source:
-    """Return a source of files of lines ``target [qid:q] index:value …``.
-
-    Without ``n_features`` the files are read once to find the largest index.
-    """
+    """Return a source of lines ``target [qid:q] index:value …``; without ``n_features``, read them once to find it."""
     parts = [
         SvmlightPartition(mark, start, stop, n_features or LARGEST_INDEX, ranked, zero_based)
         for mark in map(Mark.of, paths)
@@ -79,7 +73,9 @@ def svmlight_source(paths: list[Path], n_features: int | None, zero_based: bool,
     ]
     where = f"n_features={n_features}"
     if n_features is None:
-        n_features, where = max(((_width(part), part.where) for part in parts), default=(0, ""))
+        read = ((part, chunk) for part in parts for chunk in part.chunks(None))
+        widths = ((1 + int(chunk.X.indices.max(initial=-1)), part.where) for part, chunk in read)
+        n_features, where = max(widths, default=(0, ""))
         parts = [replace(part, n_features=n_features) for part in parts]
     if n_features < 1:
         raise ValueError(f"{paths[0]} holds no features")
@@ -121,8 +117,3 @@ def _line_starts(mark: Mark) -> list[int]:
             file.readline()
             starts.add(file.tell())
     return sorted(starts)
-
-
-def _width(part: SvmlightPartition) -> int:
-    """Read a part and return its number of features."""
-    return 1 + max(int(chunk.X.indices.max(initial=-1)) for chunk in part.chunks(None))

@@ -63,22 +63,10 @@ def unattended(
 ) -> Estimator:
     """Return an unfitted estimator. What is None is chosen here, or on folds, or is the library's default.
 
-    Parameters
-    ----------
-    groups : FeatureGroups or None
-    n_groups : int
-    y : array of shape (n,), or None
-        None: the rows are read in chunks.
-    task : {"regression", "classification", "ranking", "survival"}
-    encoding : str, Encoding or None
-    folds : int or None
-        None: no cross-validation.
-    pairs : int or None
-        None: try none and 20 pairs, if there are folds, an encoding and rows in memory.
-    all_groups : bool
-        Also buy groups that gain nothing, or come after the budget that is best on held-out rows.
-    alpha, correction, rule, loss, max_groups, **others
-        Parameters of the estimator.
+    ``task`` is "regression", "classification", "ranking" or "survival". Without ``y`` the rows are read in chunks,
+    without ``folds`` nothing is chosen on folds. ``pairs``: none and 20 are tried if there are folds, an encoding and
+    rows in memory. ``all_groups``: also buy groups that gain nothing, or come after the budget that is best on held-out
+    rows.
     """
     settings: dict[str, Any] = {"rule": rule, "loss": loss, "max_groups": max_groups, "encoding": encoding, **others}
     if y is not None and not all_groups:

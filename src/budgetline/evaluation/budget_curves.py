@@ -80,12 +80,6 @@ def budget_curve(
     return _curve(held.model, measure.values(held), measure)
 
 
-def curve_of_sets(sets: Staged, held: HeldOut, metric: object) -> BudgetCurve:
-    """Return the curve of a model whose stages are sets of groups of ``held.model``, on the same data."""
-    measure = as_metric(metric)
-    return _curve(sets, measure.values(replace(held, model=sets)), measure)
-
-
 def _curve(model: Staged, values: Float, measure: Metric) -> BudgetCurve:
     costs = np.concatenate([[0.0], model.sequence.cumulative_costs])
     return BudgetCurve(costs, values, measure.name, measure.greater_is_better, ("", *model.sequence.groups))

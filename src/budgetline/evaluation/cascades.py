@@ -1,4 +1,4 @@
-"""Cascades: rank the documents of a query in levels, each of which computes more groups for fewer documents.
+"""Cascades: rank the documents of a query in levels. Each level computes more groups for fewer documents.
 
 After the groups of a stage, only the best documents of every query go on to the next one. A plain order pays for all
 groups of a stage for every document; a cascade pays for the late ones only where they can change the top.

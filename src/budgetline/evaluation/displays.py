@@ -77,8 +77,8 @@ class BudgetCurveDisplay:
     ) -> BudgetCurveDisplay:
         """Plot the curve of a fitted model on held-out data, or of several in a mapping name -> model.
 
-        ``name`` is the label of the curve, by default the name of the estimator's class; data and metric are as in
-        `budget_curve`, other arguments as in `plot`.
+        ``name`` is the label of the curve, by default the name of the estimator's class. Other parameters as in
+        `budget_curve` and `plot`.
         """
         if isinstance(estimator, Mapping) and name is not None:
             raise ValueError(f"name={shown(name)} is for one estimator: a mapping names its own")

@@ -17,7 +17,7 @@ accumulated, so a set whose scores are all far below those of the segment loses 
 
 **Tied events** (Efron's approximation). Each of m events at one time has a set in which the tied ones count less, by
 f = 0, 1/m, …, (m−1)/m: the sum is S − fE, where E is the sum of the tied rows alone. The means of the m sets span two
-directions, S and E, so two means stand for all of them.
+directions, S and E, so two means are enough.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class RowSets:
     base : array of shape (n,)
         b.
     tied : mask of shape (n,)
-        Events whose ties are approximated by Efron's method; all false if there are none.
+        Events whose ties are approximated by Efron's method.
     """
 
     order: Positions
@@ -139,7 +139,7 @@ class RowSets:
 
     @cached_property
     def _events(self) -> Positions:
-        """Numbers of sets (S,) that each set stands for: that of its tied events, or one."""
+        """Numbers of tied events of every set (S,), at least one where it has mass."""
         tied = np.add.reduceat(self.tied, self.firsts, dtype=np.intp)
         return np.where(self.mass > 0, np.maximum(tied, 1), 0)
 
@@ -171,7 +171,12 @@ class RowSets:
             return logs
         found, step = logs.copy(), -1 if reverse else 1
         for begin, end in zip(self.segments[:-1].tolist(), self.segments[1:].tolist(), strict=True):
-            found[begin:end][::step] = np.logaddexp.accumulate(found[begin:end][::step])
+            part = found[begin:end][::step]
+            top, least = part.max(), part.min(where=np.isfinite(part), initial=np.inf)
+            if 0 <= top - least < FARTHEST:  # no power underflows, and sums of positive numbers lose no digits
+                part[:] = np.log(np.cumsum(np.exp(part - top))) + top
+            else:
+                part[:] = np.logaddexp.accumulate(part)
         return found
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
-from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, weighted_square
+from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, leading, weighted_square
 from budgetline.glm.row_sets import RowSets, SetPoint
 from budgetline.glm.rows_engine import TOGETHER
 from budgetline.glm.set_families import SetFamily
@@ -74,7 +74,6 @@ class SetsEngine:
         return SetsEngine(A, self.sets, np.arange(A.scale.size))
 
     def sample(self, columns: Positions, most: int) -> RowSample:
-        """Return at most ``most`` rows of columns, standardised."""
         index, X = self.design.order[columns - 1], self.A.X
         return sample_of(X, self.A.root**2, index, most).standardised(self.x_mean[index], self.x_scale[index])
 
@@ -99,7 +98,7 @@ class SetsEngine:
 
 @dataclass(frozen=True)
 class BlockSets:
-    """The sets of a block of rows: a slice of all sets, and the first row of each, from the beginning of the block.
+    """The sets of a block of rows: a slice of all sets, and the first and last row of each, counted from the block's.
 
     ``begins`` are the positions, among the sets of the block, of the first set of each one's segment; 0 if that is in
     an earlier block. ``goes_on``: the first segment began in an earlier block. ``last``: the row with which the last
@@ -108,6 +107,7 @@ class BlockSets:
 
     sets: slice
     firsts: Positions
+    lasts: Positions
     begins: Positions
     goes_on: bool
     last: int
@@ -120,7 +120,9 @@ class BlockSets:
         segment = sets.segments[np.searchsorted(sets.segments, numbers, side="right") - 1]
         begins = np.maximum(segment - own.start, 0)
         last = sets.firsts[own.start + begins[-1]] - s.start
-        return cls(own, sets.firsts[own] - s.start, begins, bool(segment[0] < own.start), int(last))
+        firsts = sets.firsts[own] - s.start
+        lasts = np.append(firsts[1:], s.stop - s.start) - 1
+        return cls(own, firsts, lasts, begins, bool(segment[0] < own.start), int(last))
 
 
 @dataclass(frozen=True)
@@ -135,16 +137,17 @@ class SetRowsPoint:
 
     @property
     def risk(self) -> float:
-        """The risk, with the term of the intercept."""
         return self.sets.risk + self.engine.share * self.level**2 / 2
 
     def gradient(self, columns: Positions | None) -> Float:
-        """Return minus the gradient."""
         design, residual = self.engine.design, self.sets.residual
         if columns is None:
             return design.project(lambda s: residual[None, s], 1).T
-        if np.array_equal(columns, self.own):
-            return self.descent.copy()
+        if leading(columns, self.own) == self.own.size:  # the point's own columns, and perhaps more after them
+            others = columns[self.own.size :]
+            Z = design.beyond(columns, others)
+            more = design.summed(lambda s: Z(s) @ residual[s, None]) if others.size else np.empty((0, 1))
+            return np.vstack([self.descent, more])
         Z = design.of(columns)
         found = design.summed(lambda s: Z(s) @ residual[s, None])
         found[0] -= self.engine.share * self.level
@@ -158,12 +161,10 @@ class SetRowsPoint:
         return H
 
     def cross(self, columns: Positions, others: Positions | None) -> Float:
-        """Return the entries of H between columns and others, which do not hold the intercept."""
         design = self.engine.design
         return self._products(design.of(columns), design.beyond(columns, others))
 
     def blocks(self, groups: Positions) -> Float:
-        """Return H of groups of one size."""
         size, found = groups.shape[1], [np.empty((0, groups.shape[1], groups.shape[1]))]
         for part in np.array_split(groups, -(-groups.size // TOGETHER)) if groups.size else []:
             Z = self.engine.design.plain(part.ravel())
@@ -172,7 +173,6 @@ class SetRowsPoint:
         return np.concatenate(found)
 
     def product(self, columns: Positions, V: Float) -> Float:
-        """Return H times V."""
         return self.hessian(columns) @ V
 
     def _products(self, Z: RowBlocks, A: RowBlocks) -> Float:
@@ -213,16 +213,18 @@ class SetRowsPoint:
     def _means(self, Z: Float, s: slice, before: dict[int, Float]) -> Float:
         """Return means of the sets that end in a block Z (k, m), times √d; two of sets with tied events."""
         part, sets = self.engine.parts[s.start], self.engine.sets
-        own, share = part.sets, self.sets.share[s]
-        sums = np.add.reduceat(Z * share, part.firsts, axis=1)
+        own, raised = part.sets, Z * self.sets.share[s]
         if sets.nested:
-            total = np.cumsum(sums, axis=1)
-            earlier = np.concatenate([np.zeros((len(Z), 1)), total], axis=1)[:, part.begins]
-            sums = total - earlier
+            sums = np.cumsum(raised, axis=1)[:, part.lasts]
+            if part.begins.any():
+                sums -= np.concatenate([np.zeros((len(Z), 1)), sums], axis=1)[:, part.begins]
             if part.goes_on:
-                sums += np.where(part.begins == 0, before[s.start][:, None], 0.0)
+                sums[:, part.begins == 0] += before[s.start][:, None]
+        else:
+            sums = np.add.reduceat(raised, part.firsts, axis=1)
         root, rest = self.sets.root[own], self.sets.rest[own]
         if not rest.any():
-            return sums * root
-        tied = np.add.reduceat(Z * (share * sets.tied[s]), part.firsts, axis=1)
+            sums *= root
+            return sums
+        tied = np.add.reduceat(raised * sets.tied[s], part.firsts, axis=1)
         return np.hstack([(sums - self.sets.less[own] * tied) * root, (tied * rest)[:, rest > 0]])

@@ -10,7 +10,7 @@ import numpy as np
 from budgetline.budgets import affordable, points_of_stages
 from budgetline.evaluation.pictures import ScoreEffect, survival_picture
 
-TRAINING, CROSS_VALIDATED, BOUND, PLANS = "training", "cross-validated", "bound", "plans"
+TRAINING, CROSS_VALIDATED, BOUND = "training", "cross-validated", "bound"
 
 Figures = tuple[float | None, ...]
 
@@ -73,7 +73,7 @@ class OrderStep:
 class ReportCurve:
     """Values of the metric against cost, a step function; the first point is the model without groups.
 
-    The kind is "training" (a point per stage), "cross-validated" (a point at every cost of any fold), "plans", or
+    The kind is "training" (a point per stage), "cross-validated" (a point at every cost of any fold), or
     "bound", which holds up to and including the next cost. ``errors`` may be empty.
     """
 
@@ -142,27 +142,6 @@ class CertifiedOrder:
     timeliness: CertifiedShare
     notes: tuple[str, ...]
     curve: ReportCurve | None
-
-
-@dataclass(frozen=True)
-class Purchase:
-    """Groups that are bought together."""
-
-    groups: tuple[str, ...]
-    cost: float
-
-
-@dataclass(frozen=True)
-class KnownBudgets:
-    """What a budget buys if it is known in advance: the best sets that were found for some budgets.
-
-    ``sets`` are those of the model, the cheapest first. A budget buys the last set that it can pay for. ``curve``, of
-    kind "plans", is what to expect: cross-validated, each fold with its own sets.
-    """
-
-    budgets: tuple[float, ...]
-    sets: tuple[Purchase, ...]
-    curve: ReportCurve
 
 
 @dataclass(frozen=True)
@@ -246,7 +225,6 @@ class Content:
     certificate: CertifiedOrder | None = None
     effects: tuple[ScoreEffect, ...] = ()
     effects_in_all: int = 0
-    plans: KnownBudgets | None = None
     probabilities: Probabilities | None = None
     risks: RiskGroups | None = None
 
@@ -280,7 +258,7 @@ class Content:
         return int(affordable(np.array(self.training_curve.costs[1:]), budget))
 
     def prefix(self, stage: int) -> tuple[str, ...]:
-        """Return the first groups of the sequence."""
+        """Return the first ``stage`` groups of the sequence."""
         return tuple(step.group for step in self.sequence[:stage])
 
     @cached_property

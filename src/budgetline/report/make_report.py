@@ -14,7 +14,6 @@ from budgetline.evaluation.pictures import ScoreEffect
 from budgetline.evaluation.resampling import Samples, folds_in_words, make_folds
 from budgetline.evaluation.survival import baseline_of
 from budgetline.glm.set_families import Cox
-from budgetline.inputs import check_number
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, Staged, as_model, as_staged
 from budgetline.optimality import Certificate
@@ -35,10 +34,7 @@ from budgetline.report.on_folds import (
     OWN,
     Orders,
     RiskRows,
-    budgets_between,
     counts_on_fold,
-    curve_of_known_budgets,
-    known_budgets,
     methods_of,
     other_orders,
     probabilities,
@@ -69,7 +65,6 @@ def make_report(
     unit: str = COST_UNITS,
     progress: Progress = None,
     certificate: Certificate | None = None,
-    plan_seconds: float = 5.0,
 ) -> Report:
     """Return the report of a fitted model: what each budget buys, and whether the order is worth it.
 
@@ -82,8 +77,8 @@ def make_report(
         Default, by the task: "roc_auc", "accuracy", "ndcg@10", "concordance" or "explained"; without data "explained".
     cv : int, splitter or iterable
         A number makes folds of shuffled rows, with equal shares of classes; for other folds pass a splitter.
-    baselines, plan_seconds : bool, float
-        Whether to compare with other orders on the same folds; seconds to search for sets for known budgets, or 0.
+    baselines : bool
+        Whether to compare with other orders on the same folds.
     sample_weight, qid, groups, progress : as in `cross_val_budget_curve`
     random_state : int, the seed of the folds and of a random order
     title, unit : the heading, and the unit of the costs, such as "dollars"
@@ -101,24 +96,21 @@ def make_report(
     metric = metric if pos_label is None else as_metric(metric, pos_label)
     found, rows = as_staged(model), Samples(X, y, sample_weight, qid, groups)
     title = _title(found, y) if title is None else title
-    _check_arguments(model, rows, metric, certificate, plan_seconds, title=title, unit=unit)
+    _check_arguments(model, rows, metric, certificate, title=title, unit=unit)
     if X is None:
         report = describe(found, training_curve(found))
     else:
         orders = other_orders(found, random_state) if baselines else {}
         folds = make_folds(cv, found.classes is not None, random_state=random_state, grouped=rows.together is not None)
         with warning_once():
-            report = _with_data(model, orders, rows, metric, folds, progress, plan_seconds)
+            report = _with_data(model, orders, rows, metric, folds, progress)
     effects, in_all = _effects(found, model, X)
     proven = None if certificate is None else certified_order(certificate, report.total_cost, report.measure.name)
     return replace(report, title=title, unit=unit, effects=effects, effects_in_all=in_all, certificate=proven)
 
 
-def _check_arguments(
-    model: object, rows: Samples, metric: object, certificate: object, plan_seconds: object, **texts: object
-) -> None:
+def _check_arguments(model: object, rows: Samples, metric: object, certificate: object, **texts: object) -> None:
     """Raise an error unless the arguments of a report fit together."""
-    check_number("plan_seconds", plan_seconds, "number of seconds", ge=0)
     if (rows.X is None) != (rows.y is None):
         raise ValueError("give both X and y, or neither")
     if rows.X is not None and not hasattr(model, "get_params"):
@@ -162,9 +154,8 @@ def _with_data(
     metric: object,
     cv: object,
     progress: Progress,
-    seconds: float,
 ) -> Report:
-    """Return the report with curves on the data, cross-validated, and other orders and plans on the same folds."""
+    """Return the report with curves on the data, cross-validated, and other orders on the same folds."""
     found = as_staged(model)
     rows = Samples.given(rows.X, rows.y, rows.weight, rows.qid, rows.groups)
     if metric is None:
@@ -172,17 +163,13 @@ def _with_data(
         metric = usual if found.classes is None else "roc_auc" if found.classes.size == 2 else "accuracy"
     splits, costs = rows.splits(cv, found.classes is not None), (0.0, *found.sequence.cumulative_costs.tolist())
     # 1. fit every method to every fold, and look at the models of the folds
-    linear = isinstance(found, AnytimeModel)
-    budgets = budgets_between(costs) if linear and seconds > 0 else ()
-    two, seconds = linear and len(class_names(found)) == 2, seconds / (1 + len(splits))
+    two = isinstance(found, AnytimeModel) and len(class_names(found)) == 2
     at = tuple(share * costs[-1] for share in SHARES)
     bought = tuple(budget for budget in at if affordable(found.sequence.cumulative_costs, budget))
     times, risks = risk_times(rows.y) if isinstance(found.family, Cox) else None, list[list[RiskRows]]()
-    curves, sets, counts = {name: list[BudgetCurve]() for name in (OWN, *orders)}, list[BudgetCurve](), list[Float]()
+    curves, counts = {name: list[BudgetCurve]() for name in (OWN, *orders)}, list[Float]()
     for fit in fits_on_folds(methods_of(model, orders), rows, metric, splits, progress):
         curves[fit.method].append(fit.curve)
-        if fit.method == OWN and budgets:
-            sets.append(curve_of_known_budgets(fit.fitted, rows.take(fit.test), metric, budgets, seconds))
         if fit.method == OWN and two:
             counts.append(counts_on_fold(fit.fitted, rows.take(fit.test), costs))
         if fit.method == OWN and times is not None:
@@ -196,7 +183,6 @@ def _with_data(
     return replace(
         report,
         comparison=ComparedMethods(SHARES, at, methods) if orders else None,
-        plans=known_budgets(as_model(model), budgets, seconds, sets) if sets else None,
         probabilities=probabilities(costs, counts) if counts else None,
         risks=None if times is None else risk_groups(bought, times, risks),
     )

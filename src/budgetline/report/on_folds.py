@@ -1,10 +1,8 @@
-"""What a report does on every fold: other orders to compare with, sets for known budgets, and counted probabilities."""
+"""What a report does on every fold: other orders to compare with, and counted probabilities."""
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,24 +15,13 @@ from budgetline.budgets import affordable
 from budgetline.estimators import AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.cross_validation import unsearched
-from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.resampling import Samples
 from budgetline.evaluation.survival import baseline_of, kaplan_meier, survival_of
 from budgetline.glm.families import SquaredError
 from budgetline.inputs import check_survival
-from budgetline.model.anytime import AnytimeModel, Staged, as_model
-from budgetline.optimality.known_budgets import known_sets
-from budgetline.report.builders import curve_record
-from budgetline.report.content import (
-    PLANS,
-    KnownBudgets,
-    Probabilities,
-    Purchase,
-    RiskGroup,
-    RiskGroups,
-    StageCounts,
-)
+from budgetline.model.anytime import Staged, as_model
+from budgetline.report.content import Probabilities, RiskGroup, RiskGroups, StageCounts
 from budgetline.sequencing import RandomOrder
 
 OWN = "this model"
@@ -42,9 +29,6 @@ RISKS, N_TIMES = ("low", "middle", "high"), 25
 RiskRows = tuple[Float, Mask, Positions, Float]
 Orders = dict[str, tuple[str, dict[str, Any]]]
 """Ways to order groups: name -> (description, settings of an estimator)."""
-N_BUDGETS = 10
-"""Sets are searched for this many budgets."""
-BELOW = 1 - 1e-9
 MOST_STAGES = 40
 """Probabilities are counted at this number of stages at most, evenly spread."""
 FINE = (0.001, 0.002, 0.003, 0.005, 0.007)
@@ -98,45 +82,6 @@ def _reordered(estimator: Any, settings: dict[str, Any]) -> Any:
     if isinstance(estimator, GroupLassoPath):  # it has no rules: compare with a greedy model on the same groups
         return AnytimeRegressor(estimator.feature_groups, estimator.costs, alpha=estimator.alpha, **settings)
     return unsearched(estimator).set_params(**settings)
-
-
-# -- budgets that are known in advance -------------------------------------------------------------------------
-
-
-def budgets_between(costs: Sequence[float]) -> tuple[float, ...]:
-    """Return budgets at which an order leaves much unspent, for the costs of its stages.
-
-    They are just below the costs at the upper ends of the widest gaps, and of the lower halves of such gaps. Gaps are
-    measured between square roots, so that small budgets count.
-    """
-    roots = np.sqrt(costs).tolist()
-    gaps = sorted((low - high, high) for low, high in pairwise([0.0, *roots]) if high > low)  # the widest first
-    found = list[float]()
-    while gaps and len(found) < N_BUDGETS:
-        width, high = gaps.pop(0)
-        found.append(BELOW * high**2)
-        insort(gaps, (width / 2, high + width / 2))
-    return tuple(sorted(found))
-
-
-def curve_of_known_budgets(
-    fitted: object, rows: Samples, metric: object, budgets: Sequence[float], seconds: float
-) -> BudgetCurve:
-    """Return the curve on held-out rows of the sets that a short search finds for budgets."""
-    found = known_sets(as_model(fitted), budgets, seconds)
-    return found.curve(fitted, rows.X, rows.y, metric, rows.weight, rows.qid)
-
-
-def known_budgets(
-    model: AnytimeModel, budgets: tuple[float, ...], seconds: float, curves: Sequence[BudgetCurve]
-) -> KnownBudgets | None:
-    """Return the sets of a model for budgets, and their curves on folds; None if all sets are prefixes of its order."""
-    found = known_sets(model, budgets, seconds)
-    if all(groups == model.sequence.groups[: len(groups)] for groups in found.groups):
-        return None
-    label = "held-out, if the budget is fixed beforehand: the best set found for it"
-    mean = curve_record(PLANS, label, BudgetCurve.mean(curves))
-    return KnownBudgets(budgets, tuple(map(Purchase, found.groups, found.costs.tolist())), mean)
 
 
 # -- probabilities ---------------------------------------------------------------------------------------------

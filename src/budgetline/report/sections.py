@@ -12,7 +12,6 @@ from budgetline.evaluation.pictures import ScoreEffect
 from budgetline.report.content import CertifiedOrder, Content
 from budgetline.report.formatting import (
     COST_UNITS,
-    MOST_LISTED,
     amount,
     at_least,
     change,
@@ -108,45 +107,6 @@ def _budgets(content: Content) -> Section:
     intro = f"What to expect from each budget in {content.unit}, and what the next group costs and changes."
     left = frozenset({1, len(header) + 1})
     return Section("What each budget buys", intro, (*header, *names), tuple(rows), left)
-
-
-def _plans(content: Content) -> Section | None:
-    """Return the sets that differ from what the order buys for the same money, and what to expect of both."""
-    if (found := content.plans) is None:
-        return None
-    style, rows = content.measure.style, []
-    for each in found.sets:
-        prefix = content.prefix(content.stage_at(each.cost))
-        if set(each.groups) != set(prefix):
-            known, order = found.curve.at(each.cost), content.main_curve.at(each.cost)
-            effect = None if known[0] is None or order[0] is None else known[0] - order[0]
-            values = (with_error(*known, style), with_error(*order, style), change(effect, style))
-            rows.append((amount(each.cost), _in_terms_of(each.groups, prefix), *values))
-    header = ("budget from", "groups to buy", f"{content.measure.label}, held-out", "in order", "difference")
-    intro = (
-        "The order suits every budget, because it can stop anywhere. If the budget is fixed before the first group is"
-        " computed, another set of groups can be better. These sets explain more of the training data than the groups"
-        f" that the order buys for the same {content.unit}. All values are held-out. Each row holds up to the next, or"
-        " up to a budget from which the order explains more."
-    )
-    approximate = "" if content.task.loss == "squared error" else " Their models are approximations, not refits."
-    note = (
-        f"Sets for a fixed budget come from a short search at {count(len(found.budgets), 'budget')}, once for the model"
-        " of each fold, evaluated on its held-out rows. A budget between two of these buys the set of the lower one,"
-        f" or what the order buys.{approximate} Nothing is proven about these sets: model.plan(budget), or budgetline"
-        " plan, searches longer."
-    )
-    return Section("If the budget is fixed beforehand", intro, header, tuple(rows), frozenset({1}), (note,))
-
-
-def _in_terms_of(groups: tuple[str, ...], prefix: tuple[str, ...]) -> str:
-    """Return the names of the groups; for many groups, how they differ from the first groups of the order."""
-    if len(groups) <= MOST_LISTED:
-        return ", ".join(groups) or "none"
-    without = [name for name in prefix if name not in groups]
-    more = [name for name in groups if name not in prefix]
-    changes = (f"without {', '.join(without)}" if without else "", f"with {', '.join(more)}" if more else "")
-    return f"the first {len(prefix)} of the order, {', '.join(filter(None, changes))}"
 
 
 def _thresholds(content: Content) -> Section | None:
@@ -301,7 +261,6 @@ def _details(content: Content) -> Section:
 SECTIONS: dict[str, Callable[[Content], Section | None]] = {
     "order": _order,
     "buys": _budgets,
-    "plans": _plans,
     "thresholds": _thresholds,
     "risks": _risks,
     "effects": _effects,

@@ -130,8 +130,7 @@ export function setUpBudget(session) {
   function renderNext() {
     const part = session.part("next"), result = $("next-result");
     keep($("available"), session.state.groups.map(group => group.name), name => name, makePick, (node, name) => {
-      node.input.disabled = session.state.start.includes(name);
-      node.input.checked = node.input.disabled || session.state.available.includes(name);
+      node.input.checked = session.state.available.includes(name);
     });
     dim(result, !session.fresh("next"));
     result.dataset.fresh = String(session.fresh("next"));
