@@ -216,7 +216,7 @@ def test_whole_numbers_that_no_float_can_hold_are_named(as_table, on_array):
         AnytimeRegressor().fit(X, as_table([*y[1:], HUGE]))
     with pytest.raises(ValueError, match=r"sample_weight contains a whole number that is too large"):
         AnytimeRegressor().fit(X, y, sample_weight=as_table([*np.ones(29), HUGE]))
-    with pytest.raises(ValueError, match=r"chunk 0: weight contains a whole number that is too large"):
+    with pytest.raises(ValueError, match=r"chunk 0: Input sample_weight contains a whole number that is too large"):
         AnytimeRegressor().fit(open_data(iter([(X, y, [*np.ones(29), HUGE])])))
     with pytest.raises(ValueError, match=r"column 'c' holds a whole number that is too large"):
         AnytimeRegressor(encoding="linear").fit(DF.assign(c=pd.Series([*range(29), HUGE], dtype=object)), y)

@@ -92,7 +92,6 @@ class _Tally:
     first: list[pa.Array] = field(default_factory=list)
 
     def add(self, column: pa.Array) -> None:
-        """Count the values of a batch."""
         compute, types = import_module("pyarrow.compute"), arrow().types
         values = (column.dictionary_decode() if types.is_dictionary(column.type) else column).drop_null()
         if types.is_floating(values.type):
@@ -133,7 +132,6 @@ class _Tally:
         return identifier(series_column(series, self.name))
 
     def description(self) -> ColumnDescription:
-        """Return the description."""
         low, high, levels = self.low, self.high, len(self.levels)
         kind = "empty" if not levels and self.kind != "other" else self.kind
         if kind == "integer":

@@ -65,7 +65,8 @@ class ScoreEffect:
     """What a column, or a pair of columns, adds to one score.
 
     ``output`` names the score if there are several: a class (``of_class``) or a target. ``values`` are those at the
-    points of the column; for a pair, those at the points of the second column for each point of the first.
+    points of the column; for a pair, those at the points of the second column for each point of the first. ``margins``
+    say how far a pointwise band of 90 % reaches from them, if that is known.
     """
 
     group: str
@@ -73,6 +74,7 @@ class ScoreEffect:
     output: str
     of_class: bool
     values: tuple[float, ...]
+    margins: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:

@@ -35,7 +35,10 @@ from budgetline.glm.set_families import SetFamily
 from budgetline.groups.feature_groups import Layout, StoredGroups, check_order
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
+from budgetline.model.calibration import Calibration
+from budgetline.model.held_out_errors import GaussianErrors, ResidualErrors
 from budgetline.model.population import Population
+from budgetline.model.spread import Spread
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import GeneralisedSubset, LinearSubset, Subset
 from budgetline.moments.moments import Moments, whole_moments
@@ -88,6 +91,9 @@ class ModelRecord:
     arrays: dict[str, Annotated[Float, Shape(None, finite=False)]]
     encoders: tuple[Encoder, ...] | None
     pairs: tuple[Pair, ...]
+    calibration: Calibration | None
+    errors: ResidualErrors | GaussianErrors | None
+    spread: Spread | None
 
 
 def record_of_model(model: AnytimeModel) -> tuple[ModelRecord, list[str]]:
@@ -128,6 +134,9 @@ def record_of_model(model: AnytimeModel) -> tuple[ModelRecord, list[str]]:
         arrays=arrays,
         encoders=None if encoding is None else encoding.encoders,
         pairs=() if encoding is None else encoding.pairs,
+        calibration=model.calibration,
+        errors=model.errors,
+        spread=stages.spread,
     )
     return record, left_out
 
@@ -172,7 +181,9 @@ def estimator_of(record: ModelRecord) -> LinearEstimator:
     _require(penalties is None or penalties.size == len(layout.groups), "penalties must be one per group")
     learned = {**record.numbers, **record.arrays}
     stages = _stages(record, layout, family)
-    about = (record.classes, record.moments, name, settings, learned, encoding, penalties)
+    _check_certainty(record)
+    certainty = (record.calibration, record.errors)
+    about = (record.classes, record.moments, name, settings, learned, encoding, penalties, *certainty)
     model = AnytimeModel(layout, stages, family, record.target_shape, record.alpha, *about)
     return cast(LinearEstimator, ESTIMATORS[name].from_model(model))
 
@@ -216,7 +227,9 @@ def _stages(record: ModelRecord, layout: Layout, family: Family | SetFamily) -> 
     sequence = GroupSequence(record.order, names, costs, record.gains, record.null_value)
     parts = (coef, record.intercept, record.null_intercept, columns, ends)
     subset = _subset(record, columns.size, family)
-    found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale)
+    spread = record.spread
+    _require(spread is None or spread.fits(ends), "spread does not belong to the columns of the sequence")
+    found = StagedModel(sequence, groups.names, *parts, subset, record.mean, record.scale, spread)
     return found.embedded(read, layout.n_features)
 
 
@@ -225,7 +238,8 @@ def _subset(record: ModelRecord, T: int, family: Family | SetFamily) -> Subset:
     found, P = record.subset, record.null_intercept.size
     if isinstance(found, LinearSubset):
         kept, rank = (found.kept.shape == (T,), int(found.kept.sum()))
-        fits = kept and found.U.shape == (rank, T) and found.z.shape == (rank, P) and found.level.shape == (P,)
+        fits = kept and found.U.shape == (rank, T) and found.z.shape == (rank, P)
+        fits = fits and found.level.shape == (P,) == found.variance.shape
         linear = isinstance(family, SquaredError | SetFamily)
         _require(fits and linear, "subset does not belong to the columns of the sequence")
         return found
@@ -243,6 +257,22 @@ def _subset(record: ModelRecord, T: int, family: Family | SetFamily) -> Subset:
     _require(fits and whole, "subset does not belong to the columns of the sequence")
     assert not isinstance(family, SetFamily)
     return GeneralisedSubset(found, family, record.alpha)
+
+
+def _check_certainty(record: ModelRecord) -> None:
+    """Check that calibration and held-out errors are of the stages and targets of the model."""
+    K, P, (calibration, errors) = 1 + record.order.size, record.null_intercept.size, (record.calibration, record.errors)
+    if calibration is not None:
+        shape = (K, 2 if P == 1 else 1)
+        fits = record.classes is not None and calibration.slopes.shape == shape and calibration.offsets.shape == (K,)
+        _require(fits, "calibration does not belong to the stages and classes of the model")
+    if isinstance(errors, GaussianErrors):
+        _require(errors.deviation.shape == (K, P) and record.classes is None, "errors are not of the model's targets")
+    elif errors is not None:
+        wide, bins = (K, P if record.classes is None else 1), errors.centres.shape
+        fits = errors.values.shape[:2] == wide == bins[:2] and min(errors.values.shape[2], bins[2]) > 0
+        fits = fits and bins == errors.scales.shape and bool(np.all(np.diff(errors.values) >= 0))
+        _require(fits and np.all(np.diff(errors.centres) >= 0), "errors are not of the model's stages and targets")
 
 
 def _check_encoding(source: Layout, encoders: tuple[Encoder, ...], pairs: tuple[Pair, ...]) -> None:

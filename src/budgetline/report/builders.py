@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from budgetline.bounds.certificate import SHOWN
-from budgetline.budgets import affordable
+from budgetline.budgets import fold_costs, folds_that_agree
 from budgetline.evaluation import BudgetCurve, timeliness
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.metrics import label_of
@@ -129,9 +129,13 @@ def order_columns(model: Staged, explained: BudgetCurve) -> dict[str, list[float
 
 def _order_steps(model: Staged, explained: BudgetCurve, folds: Sequence[BudgetCurve]) -> tuple[content.OrderStep, ...]:
     widths, linear, found = groups_with_columns(model), isinstance(model, AnytimeModel), []
-    for step, group, cost, spent, gain, part in zip(*order_columns(model, explained).values(), strict=True):
+    reached = fold_costs(model.sequence.groups, [(fold.groups, fold.costs) for fold in folds])
+    agree = (
+        folds_that_agree(model.sequence.cumulative_costs, reached).tolist() if folds else [None] * len(model.sequence)
+    )
+    columns = (*order_columns(model, explained).values(), agree)
+    for step, group, cost, spent, gain, part, agreement in zip(*columns, strict=True):
         name = str(group)
-        agreement = sum(name in fold.groups[: int(affordable(fold.costs, spent))] for fold in folds) if folds else None
         own = known(gain) if linear else None  # else, gains are those of the model that learned the order
         found.append(content.OrderStep(int(step), name, widths.get(name, 0), cost, spent, own, known(part), agreement))
     return tuple(found)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.arrays import Float, Positions
+from budgetline.arrays import Array, Float, Positions
 from budgetline.budgets import SLACK
 from budgetline.messages import shown
 from budgetline.model.anytime import Staged
@@ -43,6 +43,7 @@ class Setup:
     models: SubsetModels | PrefixSets
     workers: int
     early_exit: EarlyExit | None
+    interval: float | None
     clock: Clock
 
 
@@ -297,17 +298,31 @@ class Request:
     def prediction(self) -> Prediction:
         """Return the prediction from the groups that have arrived."""
         used = self._model(self._have).groups
+        interval = self._interval(used)
         respond = self._models.respond(self._features, used, self._model)
         value: Any = respond("predict")
         probabilities = respond("predict_proba") if self._models.has_probabilities else None
         if self._single:
-            value = value.tolist()[0] if value.ndim == 1 else value[0]
+            value = _only(value)
             probabilities = None if probabilities is None else probabilities[0]
+            interval = None if interval is None else (_only(interval[0]), _only(interval[1]))
         groups = tuple([step.name for j, step in enumerate(self._setup.steps) if used >> j & 1])
         return Prediction(
             value, probabilities, leading(used), groups, self._spent, self._clock.now() - self._start,
-            dict(self._timings), self._reason, dict(self._faults), tuple(self._skipped),
+            dict(self._timings), self._reason, dict(self._faults), tuple(self._skipped), interval,
         )  # fmt: skip
+
+    def _interval(self, used: int) -> tuple[Any, Any] | None:
+        """Return the bounds of the predictions from these groups, if they are asked for."""
+        if self._setup.interval is None or not isinstance(self._models, SubsetModels):
+            return None
+        found = self._models.interval(self._features, used, self._model, self._setup.interval)
+        return found[:, 0], found[:, 1]
+
+
+def _only(values: Array) -> Any:
+    """Return the result of the only input."""
+    return values.tolist()[0] if values.ndim == 1 else values[0]
 
 
 def _limit(call: Call) -> float:

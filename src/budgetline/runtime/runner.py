@@ -14,7 +14,8 @@ import numpy as np
 
 from budgetline.evaluation.cascades import Cascade, within_level
 from budgetline.inputs import check_integer, check_number
-from budgetline.model.anytime import AnytimeModel
+from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.intervals import check_intervals
 from budgetline.model.prefixes import PrefixModels
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.early_exit import EarlyExit
@@ -53,6 +54,8 @@ class AnytimeRunner:
         starts when these have arrived.
     early_exit : EarlyExit, optional
         For classifiers: stop when the remaining groups would hardly change the decision.
+    interval : float in (0, 1), optional
+        For regressions: predictions come with an interval of this coverage, as of ``predict_interval``.
     max_abandoned : int
         While this many late functions hang in threads, no other function is started in a thread.
     processes : int, optional
@@ -91,6 +94,7 @@ class AnytimeRunner:
         seconds: Mapping[str, float] | None = None,
         workers: int = 1,
         early_exit: EarlyExit | None = None,
+        interval: float | None = None,
         max_abandoned: int = 8,
         processes: int | None = None,
         clock: Clock | None = None,
@@ -107,7 +111,9 @@ class AnytimeRunner:
             models = PrefixSets(found)
         if early_exit is not None:
             early_exit.check(found)
-        self._setup = Setup(found, steps, models, workers, early_exit, self._clock)
+        if interval is not None:
+            check_intervals(as_model(found), interval)
+        self._setup = Setup(found, steps, models, workers, early_exit, interval, self._clock)
         self._threads = ThreadLane(self._clock, check_integer("max_abandoned", max_abandoned, ge=1))
         sent = {j: (s.extractor, s.reader) for j, s in enumerate(steps) if s.extractor and s.mode == "process"}
         size = workers if processes is None else check_integer("processes", processes, ge=1)
