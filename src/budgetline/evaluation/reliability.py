@@ -201,7 +201,7 @@ class CoverageDisplay:
         *,
         coverage: float = 0.9,
         sample_weight: object = None,
-        **plot: object,
+        **plot: Any,
     ) -> CoverageDisplay:
         """Plot the coverage of ``predict_interval`` or ``predict_set`` of a fitted model on held-out rows."""
         model, seen = as_model(estimator), model_and_table(estimator, X)[1]
