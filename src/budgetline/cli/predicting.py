@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TextIO
+from typing import Annotated, Any, Literal, NamedTuple, TextIO
 
 import numpy as np
 from typer import Option
@@ -94,7 +94,7 @@ def predict(
         printer.note(f"wrote {output}: {rows:,} rows")
         printer.document({**record, "rows": rows, "written": str(output)})
     elif printer.as_json:
-        extra = {"kept": _columns(kept, copies)} if kept else {}
+        extra = {"kept": dict(zip(kept, zip(*copies, strict=True), strict=True))} if kept else {}
         printer.document({**record, **extra, "predictions": [row for block in blocks for row in block.tolist()]})
     else:
         _write_csv(sys.stdout, columns, blocks, copies)
@@ -120,11 +120,12 @@ def export(
     """
     check_output(output, *SUFFIXES[to], inputs=[model])
     found = load_linear(model)
-    given = {"stage": stage, "budget": budget, "all_stages": all_stages or None, "name": name}
+    given: dict[str, Any] = {"stage": stage, "budget": budget, "all_stages": all_stages or None, "name": name}
     asked = {option: value for option, value in given.items() if value is not None}
     if to != "onnx":
         with refusing(), writing(output):
-            to_linear_format(found, output, format=to, **asked)
+            place = {} if name is None else {"name": name}
+            to_linear_format(found, output, format=to, stage=stage, budget=budget, all_stages=all_stages, **place)
         printer.note(f"wrote {output}")
         printer.document({"written": str(output), "format": to})
         return
@@ -210,12 +211,6 @@ def _kept(files: Files, keep: list[str] | None, header: list[str]) -> list[str]:
     if twice := [name for name in names if name in header or names.count(name) > 1]:
         raise Refused(f"--keep: the output would have two columns {shown(twice[0])}")
     return names
-
-
-def _columns(names: list[str], rows: Iterable[tuple[object, ...]]) -> dict[str, list[object]]:
-    """Return rows as columns for a JSON document: dates and the like as text."""
-    plain = ([v if isinstance(v, str | int | float | None) else str(v) for v in row] for row in rows)
-    return dict(zip(names, map(list, zip(*plain, strict=True)), strict=True))
 
 
 def _write_csv(file: TextIO, header: list[str], blocks: Iterable[Array], copies: Iterator[tuple[object, ...]]) -> int:

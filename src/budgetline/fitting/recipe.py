@@ -120,7 +120,7 @@ class Recipe:
     def with_order(self, order: Schedule, alpha: float) -> Recipe:
         """Return the recipe of a given order: nothing is chosen, and nothing is left out."""
         given = replace(self.with_alpha(alpha), schedule=order, limits=Limits(), start=(), correction=0.0)
-        return replace(given, encoding=None, bins=(), search=None)
+        return replace(given, bins=(), search=None)
 
     def up_to(self, cost: float) -> Recipe:
         """Return the recipe that spends at most this, or what the groups that come first cost."""

@@ -10,8 +10,9 @@ import numpy as np
 from budgetline.arrays import Float, Mask, Positions, Table
 from budgetline.inputs import check_choice
 from budgetline.messages import shown, warn
+from budgetline.model.spread import Errors, Spread
 from budgetline.model.staged import Available, RowFunction
-from budgetline.model.subsets import Subset
+from budgetline.model.subsets import LinearSubset, Subset
 from budgetline.moments.moments import Moments
 from budgetline.sequencing.sequence import GroupSequence
 
@@ -52,6 +53,8 @@ class StagedModel:
         Models of subsets of the chosen columns, standardised.
     mean, scale : arrays of shape (D,)
         Standardisation of X.
+    spread : Spread or None
+        Covariances of the coefficients of all stages, if ``subset`` does not determine them.
     """
 
     sequence: GroupSequence
@@ -64,6 +67,7 @@ class StagedModel:
     subset: Subset
     mean: Float
     scale: Float
+    spread: Spread | None = None
 
     @property
     def n_stages(self) -> int:
@@ -230,6 +234,21 @@ class StagedModel:
         scale = self.scale[self.columns]
         W = model.coef[:, self.columns] * np.where(np.isfinite(scale), scale, 0.0)
         return W, model.intercept + model.coef @ self.mean
+
+    def places(self, columns: Positions) -> Positions:
+        """Return where columns of X are among the chosen ones."""
+        by_column = np.argsort(self.columns)
+        return by_column[np.searchsorted(self.columns, columns, sorter=by_column)]
+
+    def errors_at(self, stage: int, alpha: float) -> tuple[Errors, float] | None:
+        """Return standard errors at a stage, and the degrees of freedom of the dispersion; None if it is unknown."""
+        columns = self.columns[: self.column_ends[stage - 1]] if stage else self.columns[:0]
+        if not columns.size:
+            return None
+        if self.spread is not None:
+            return self.spread.errors(self.column_ends, stage), np.inf
+        varying = np.isfinite(self.scale[columns])
+        return self.subset.errors(columns.size, alpha, varying) if isinstance(self.subset, LinearSubset) else None
 
     def _in_user_units(self, in_sequence: Mask, W: Float, level: Float) -> LinearModel:
         coef, intercept = in_user_units(W, self.columns, self.mean, self.scale, level)

@@ -222,15 +222,11 @@ def prefix_record(report: Content, budget: float) -> Record:
     return {"groups": report.prefix(stage), "cost": report.training_curve.costs[stage], "value": value, "error": error}
 
 
-def plan_explained(plan: Plan) -> float:
-    """Return the share of the training loss that a plan removes, as `order_columns` counts it."""
-    return float(training_curve(plan.model_).values[-1])
-
-
 def plan_record(plan: Plan) -> Record:
     """Return a plan, and what is proven of it, as numbers and in words.
 
-    The value and its bound subtract the ridge penalty and the correction; ``explained`` does not.
+    The value and its bound subtract the ridge penalty and the correction; ``explained``, as in `order_columns`, does
+    not.
     """
     if plan.optimal:
         proof, meaning = "proven best", "No other groups within this budget explain the known rows better."
@@ -240,9 +236,11 @@ def plan_record(plan: Plan) -> Record:
     else:
         proof = "the best found"
         meaning = "A short search found nothing better within this budget. That there is nothing better is not proven."
+    if plan.model_.penalties is not None:
+        meaning += " What counts is what groups explain less the correction of the model."
     names = ("groups", "cost", "value", "bound", "ratio", "optimal", "refitted")
     numbers = {name: getattr(plan, name) for name in names}
-    return {**numbers, "explained": plan_explained(plan), "proven": proof, "meaning": meaning}
+    return {**numbers, "explained": float(training_curve(plan.model_).values[-1]), "proven": proof, "meaning": meaning}
 
 
 def next_record(model: AnytimeModel, ranking: NextGroups) -> Record:
@@ -260,7 +258,8 @@ def effects_record(model: AnytimeModel, budget: float | None = None) -> Record:
     effects, in_all = effect_records(model, budget)
     stage = len(model.sequence) if budget is None else model.sequence.stage_at(budget)
     drawn = [{"group": each.group, "caption": each.caption, "picture": each.picture} for each in effects]
-    return {"stage": stage, "effects": drawn, "in_all": in_all}
+    bands = any(each.margins for each in effects)
+    return {"stage": stage, "effects": drawn, "in_all": in_all, "bands": bands}
 
 
 # -- comparisons and proofs --------------------------------------------------------------------------------------
