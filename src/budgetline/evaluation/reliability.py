@@ -209,8 +209,7 @@ class CoverageDisplay:
         stages = range(1 + model.n_stages)
         found = [predict(model, seen, coverage, None, stage, None) for stage in stages]
         costs = np.append(0.0, model.sequence.cumulative_costs)
-        about: dict[str, Any] = {"classes": model.classes, "sample_weight": sample_weight}
-        return cls.from_predictions(y, found, costs, coverage=coverage, **about, **plot)
+        return cls._counted(y, found, costs, coverage, model.classes, sample_weight).plot(**plot)
 
     @classmethod
     def from_predictions(
@@ -229,6 +228,18 @@ class CoverageDisplay:
         An interval is a pair of arrays, ``lower`` and ``upper``; a set, if there are ``classes`` (P,), is a bool array
         (n, P).
         """
+        return cls._counted(y_true, predictions, costs, coverage, classes, sample_weight).plot(**plot)
+
+    @classmethod
+    def _counted(
+        cls,
+        y_true: ArrayLike,
+        predictions: Sequence[Any],
+        costs: ArrayLike,
+        coverage: float,
+        classes: ArrayLike | None,
+        sample_weight: object,
+    ) -> CoverageDisplay:
         y, costs = np.asarray(y_true), np.asarray(costs, dtype=np.float64)
         if len(predictions) != costs.size:
             raise ValueError(f"there are {len(predictions)} predictions and {costs.size} costs")
@@ -243,7 +254,7 @@ class CoverageDisplay:
             covered.append(float(np.average(inside.reshape(len(y), -1).mean(axis=1), weights=weight)))
             sizes.append(float(np.average(size.reshape(len(y), -1).mean(axis=1), weights=weight)))
         n_rows = len(y) if weight is None else weight.sum() ** 2 / (weight @ weight)
-        return cls(costs, covered, sizes, coverage, float(n_rows)).plot(**plot)
+        return cls(costs, covered, sizes, coverage, float(n_rows))
 
     def plot(self, ax: Artist = None, **line: object) -> CoverageDisplay:
         """Draw the measured coverage as steps with a band of one standard error, and the one that was asked for."""
