@@ -5,8 +5,10 @@ import io
 import json
 import os
 import re
+import shutil
 import tomllib
 import warnings
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -571,9 +573,21 @@ def test_an_interruption_leaves_nothing_behind(command, run, monkeypatch):
 # -- errors --------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def good_and_bad(tmp_path_factory):
+    """Write good and bad files of all kinds into a folder, once."""
+    with chdir(tmp_path_factory.mktemp("mistakes")):
+        write_mistakes()
+        return Path.cwd()
+
+
 @pytest.fixture
-def mistakes(run):
-    """Write good and bad files of all kinds."""
+def mistakes(good_and_bad, folder):
+    """Work in a copy of the folder."""
+    shutil.copytree(good_and_bad, folder, dirs_exist_ok=True)
+
+
+def write_mistakes():
     data = numbers()
     frame = data.X.assign(target=data.y, label=np.resize(["x", "y"], len(data.y)), day=pd.Timestamp("2020-01-01"))
     frame.drop(columns="day").to_csv("good.csv", index=False)
@@ -598,7 +612,7 @@ def mistakes(run):
     missing.to_csv("nan.csv", index=False)
     missing.assign(target=missing["c"]).to_csv("nan_target.csv", index=False)
     frame.drop(columns="day").assign(label=frame["label"].mask(frame.index == 3)).to_csv("no_label.csv", index=False)
-    assert run("fit", "good.csv", *PLAIN, "-t", "target", "-g", "g.yaml", "-o", "m").code == 0
+    assert main(["fit", "good.csv", *PLAIN, "-t", "target", "-g", "g.yaml", "-o", "m"]) == 0
     budgetline.save(AnytimeRegressor().fit(data.X.to_numpy(), data.y), "unnamed")
     Path("cut").write_bytes(Path("m").read_bytes()[:-100])
 

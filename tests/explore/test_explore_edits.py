@@ -68,7 +68,7 @@ def test_a_group_without_columns_vanishes_everywhere(state, data):
     assert out.today == ("town",)
     assert out.left_out == ("age", "town")
     back = edited(
-        out, data, {"kind": "take_in", "columns": ["age"]}, {"kind": "new_group", "columns": ["town", "dose"]}
+        out, data, {"kind": "new_group", "columns": ["age"]}, {"kind": "new_group", "columns": ["town", "dose"]}
     )
     assert back.left_out == ()
     assert back.group("town").columns == ("town", "dose")
@@ -100,7 +100,6 @@ def test_groups_come_from_yaml_and_go_back_to_it(state, data):
         ({"kind": "set_requires", "group": "age", "requires": ["age"]}, "requires itself"),
         ({"kind": "leave_out", "columns": ["y"]}, "'y' is the target"),
         ({"kind": "leave_out", "columns": ["z"]}, "no column 'z'"),
-        ({"kind": "take_in", "columns": ["age"]}, "'age' is not left out"),
         ({"kind": "choose", "task": "magic"}, "task must be one of"),
         ({"kind": "choose", "task": "classification"}, "not labels of classes"),
         ({"kind": "choose", "metric": "roc_auc"}, "metric must be one of"),
@@ -136,7 +135,7 @@ def test_columns_that_do_not_help_are_left_out_as_on_the_command_line(tmp_path, 
     assert data.unhelpful["same"] == "the same value in every row"
     assert main(["fit", data.place, "-t", "y", "--no-cv", "-o", str(tmp_path / "m.budgetline")]) == 0
     assert f"PassengerId ({data.unhelpful['PassengerId']}); --keep-ids" in capfd.readouterr().err
-    back = edited(state, data, {"kind": "take_in", "columns": ["same"]})
+    back = edited(state, data, {"kind": "new_group", "columns": ["same"]})
     assert back.left_out == ("PassengerId", "empty")
     switched = edited(state, data, target("PassengerId"), target("y"))
     assert switched.left_out == ("PassengerId", "same", "empty")
@@ -203,7 +202,7 @@ COST = st.floats(-1, 5, allow_nan=False)
 SHARED = st.fixed_dictionaries({"name": NAME, "cost": COST, "groups": SOME})
 RANDOM_EDITS = st.one_of(
     st.fixed_dictionaries({"kind": st.just("set_target"), "column": st.one_of(st.none(), NAME)}),
-    st.fixed_dictionaries({"kind": st.sampled_from(["leave_out", "take_in"]), "columns": SOME}),
+    st.fixed_dictionaries({"kind": st.sampled_from(["leave_out", "new_group"]), "columns": SOME}),
     st.fixed_dictionaries({"kind": st.just("rename_group"), "group": NAME, "name": NAME}),
     st.fixed_dictionaries({"kind": st.just("merge_groups"), "groups": SOME, "name": NAME}),
     st.fixed_dictionaries({"kind": st.just("split_group"), "group": NAME}),

@@ -63,7 +63,6 @@ def learning_data(
     if task == "ranking":
         learning = replace(learning, encoding=learning.encoding or "none")
     columns, encoding = _encoded(files, names, groups, target, learning, printer)
-    files.note_dropped(options, printer)
     qid = options.qid if task == "ranking" else fold_by
     source = files.source(options.columns, columns, weight=options.weight, qid=qid, raw=encoding is not None)
     streamed = not (sets or fits_into_memory(source, encoding is not None)) if stream is None else stream

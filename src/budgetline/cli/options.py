@@ -153,14 +153,9 @@ class TargetOptions:
     ] = None
 
     @property
-    def targets(self) -> list[str]:
-        """The target, or time and event."""
-        return [name for name in (self.target, self.event) if name is not None]
-
-    @property
     def columns(self) -> str | list[str] | None:
         """The target as a source expects it: one column, or those of time and event."""
-        return self.target if self.event is None else self.targets
+        return self.target if self.event is None or self.target is None else [self.target, self.event]
 
     @property
     def roles(self) -> dict[str, str | None]:

@@ -126,14 +126,6 @@ def without(state: State, columns: Collection[str]) -> tuple[tuple[Group, ...], 
     return tuple(groups), tuple(column for column in state.left_out if column not in columns)
 
 
-def singles(columns: Iterable[str], groups: Iterable[Group]) -> tuple[Group, ...]:
-    """Return the groups, followed by a group for each of the columns."""
-    found = list(groups)
-    for column in columns:
-        found.append(Group(unused_name(column, {each.name for each in found if each.columns}), (column,)))
-    return tuple(found)
-
-
 def with_groups(
     state: State,
     groups: Iterable[Group],

@@ -19,6 +19,7 @@ from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.resampling import Samples
 from budgetline.evaluation.survival import baseline_of, kaplan_meier, survival_of
 from budgetline.glm.families import SquaredError
+from budgetline.glm.set_families import Cox
 from budgetline.inputs import check_survival
 from budgetline.model.anytime import Staged, as_model
 from budgetline.report.content import Intervals, Probabilities, RiskGroup, RiskGroups, StageCounts, StageInterval
@@ -165,8 +166,11 @@ def risk_groups(budgets: Sequence[float], times: Float, folds: Sequence[Sequence
     return RiskGroups(tuple(times.tolist()), tuple(found))
 
 
-def risk_times(y: object) -> Float:
-    """Return times from 0 to that by which most events have happened."""
+def risk_times(model: Staged, y: object) -> Float | None:
+    """Return times from 0 to that by which most events have happened; None if the targets are no survival times."""
+    if not isinstance(model.family, Cox):
+        return None
+    baseline_of(as_model(model))  # with strata there is none, and every fold would need one
     time, event = check_survival(y, _num_samples(y))
     return np.linspace(0.0, np.quantile(time[event], 0.9), N_TIMES)
 
