@@ -189,8 +189,8 @@ def proofs() -> Iterator[tuple[str, Callable[[], Results]]]:
             bought = FeatureGroups(groups, costs, **settings)
 
             def proven(moments: Any = moments, bought: Any = bought) -> Results:
-                found = certify(moments, bought, alpha=1e-3, time_limit=600)
-                best = AnytimeRegressor(bought, alpha=1e-3).fit_moments(moments).plan(6.0, time_limit=600)
+                model = AnytimeRegressor(bought, alpha=1e-3).fit_moments(moments)
+                found, best = certify(model, time_limit=600), model.plan(6.0, time_limit=600)
                 plan = {"best": list(best.groups), "value": best.value, "coef": best.model_.stages.coef_path}
                 return {"bounds": found.bounds, "achieved": found.achieved, **plan}
 

@@ -289,7 +289,9 @@ def _in_own_process(script: str, name: str, limit: float = 600) -> Measurements:
 def opened(text: str, path: Path) -> str:
     """Return a page that opens with the conclusion of the one at a path: people write it, a test checks its figures."""
     old = path.read_text(encoding="utf-8") if path.exists() else ""
-    if (conclusion := re.search(r"^\*\*In short\.\*\*.*?(?=\n\n)", old, re.DOTALL | re.MULTILINE)) is None:
+    if (
+        conclusion := re.search(r"^\*\*In short\.\*\*.*?(?=\n\n)", old, re.DOTALL | re.MULTILINE)
+    ) is None or conclusion[0] in text:
         return text
     title, _, rest = text.partition("\n\n")
     return f"{title}\n\n{conclusion[0]}\n\n{rest}"

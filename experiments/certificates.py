@@ -30,11 +30,12 @@ from budgetline import (
     budget_curve,
     timeliness,
 )
-from budgetline.bounds.problem import Conditions, Quadratic
+from budgetline.bounds.problem import Conditions
 from budgetline.bounds.relaxation import separate
 from budgetline.bounds.search import SEPARATING, Search
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid
 from budgetline.optimality.certify import CLOSED, certified_budgets
+from budgetline.optimality.set_values import problem_of
 from budgetline.threads import one_blas_thread
 
 SHARES = (0.10, 0.25, 0.50)
@@ -130,7 +131,7 @@ def certified(data: Data, seconds: float) -> Certified:
     moments = Moments.from_data(data.X, data.Y)
     model = AnytimeRegressor(data.groups, alpha=data.alpha).fit_moments(moments)
     start = time.monotonic()
-    problem, order = Quadratic.of_moments(moments, data.groups, None, data.alpha), model.order_.tolist()
+    problem, order = problem_of(model.model_), model.order_.tolist()
     grid = certified_budgets(data.groups, order, [share * data.groups.prices.total for share in SHARES])
     with one_blas_thread():
         separation = separate(problem, start + SEPARATING * seconds)

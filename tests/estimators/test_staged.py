@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from certifying import certify
 from joblib import parallel_backend
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.cluster import KMeans
@@ -31,7 +32,6 @@ from budgetline import (
     FixedOrder,
     StagedEstimators,
     budget_curve,
-    certify,
     compare,
     cross_val_budget_curve,
     make_report,

@@ -44,18 +44,18 @@ def test_merging_and_splitting_keep_columns_costs_and_what_names_the_groups(stat
     prices = {"kind": "set_costs", "costs": {"age": 2, "dose": 3}}
     shared = {"kind": "choose", "shared": [{"name": "visit", "cost": 5, "groups": ["age", "noise"]}]}
     needs = {"kind": "set_requires", "group": "town", "requires": ["dose"]}
-    start = {"kind": "choose", "start": ["age"]}
-    before = edited(state, data, target(), prices, shared, needs, start)
+    have = {"kind": "choose", "available": ["age"]}
+    before = edited(state, data, target(), prices, shared, needs, have)
     merged = edited(before, data, {"kind": "merge_groups", "groups": ["age", "dose"], "name": "both"})
     assert merged.group("both").columns == ("age", "dose")
     assert merged.group("both").cost == 5
     assert merged.group("town").requires == ("both",)
     assert merged.shared[0].groups == ("both", "noise")
-    assert merged.start == ("both",)
+    assert merged.available == ("both",)
     split = edited(merged, data, {"kind": "split_group", "group": "both"})
     assert [split.group(name).cost for name in ("age", "dose")] == [2.5, 2.5]
     assert split.group("town").requires == ("age", "dose")
-    assert split.start == ("age", "dose")
+    assert split.available == ("age", "dose")
 
 
 def test_a_group_without_columns_vanishes_everywhere(state, data):
@@ -68,7 +68,7 @@ def test_a_group_without_columns_vanishes_everywhere(state, data):
     assert out.today == ("town",)
     assert out.left_out == ("age", "town")
     back = edited(
-        out, data, {"kind": "take_in", "columns": ["age"]}, {"kind": "new_group", "columns": ["town", "dose"]}
+        out, data, {"kind": "new_group", "columns": ["age"]}, {"kind": "new_group", "columns": ["town", "dose"]}
     )
     assert back.left_out == ()
     assert back.group("town").columns == ("town", "dose")
@@ -100,7 +100,6 @@ def test_groups_come_from_yaml_and_go_back_to_it(state, data):
         ({"kind": "set_requires", "group": "age", "requires": ["age"]}, "requires itself"),
         ({"kind": "leave_out", "columns": ["y"]}, "'y' is the target"),
         ({"kind": "leave_out", "columns": ["z"]}, "no column 'z'"),
-        ({"kind": "take_in", "columns": ["age"]}, "'age' is not left out"),
         ({"kind": "choose", "task": "magic"}, "task must be one of"),
         ({"kind": "choose", "task": "classification"}, "not labels of classes"),
         ({"kind": "choose", "metric": "roc_auc"}, "metric must be one of"),
@@ -120,22 +119,6 @@ def test_errors_name_what_is_wrong(state, data, edit, message):
         edited(first, data, edit)
 
 
-def test_always_known_groups_are_free_and_keep_their_prices(state, data):
-    prices = {"kind": "set_costs", "costs": {"age": 2, "dose": 3, "town": 4}}
-    visit = {"name": "visit", "cost": 5, "groups": ["age", "noise"]}
-    lab = {"name": "lab", "cost": 7, "groups": ["dose", "town"]}
-    before = edited(state, data, target(), prices, {"kind": "choose", "shared": [visit, lab]})
-    known = edited(before, data, {"kind": "choose", "start": ["age"]})
-    costs = dict(zip(known.feature_groups.names, known.feature_groups.costs.tolist(), strict=True))
-    assert costs == {"age": 0, "dose": 3, "noise": 1, "town": 4, "ill": 1}
-    assert known.feature_groups.cost_of(["age", "noise"]) == 1  # the visit is paid already
-    assert known.feature_groups.cost_of(["dose"]) == 10
-    assert known.group("age").cost == 2
-    assert edited(known, data, {"kind": "choose", "start": []}).feature_groups.cost_of(["age", "noise"]) == 8
-    with pytest.raises(ValueError, match="'age' must be finite and not negative"):
-        edited(known, data, {"kind": "set_costs", "costs": {"age": -1}})
-
-
 def table_of(path, columns):
     lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -152,7 +135,7 @@ def test_columns_that_do_not_help_are_left_out_as_on_the_command_line(tmp_path, 
     assert data.unhelpful["same"] == "the same value in every row"
     assert main(["fit", data.place, "-t", "y", "--no-cv", "-o", str(tmp_path / "m.budgetline")]) == 0
     assert f"PassengerId ({data.unhelpful['PassengerId']}); --keep-ids" in capfd.readouterr().err
-    back = edited(state, data, {"kind": "take_in", "columns": ["same"]})
+    back = edited(state, data, {"kind": "new_group", "columns": ["same"]})
     assert back.left_out == ("PassengerId", "empty")
     switched = edited(state, data, target("PassengerId"), target("y"))
     assert switched.left_out == ("PassengerId", "same", "empty")
@@ -219,7 +202,7 @@ COST = st.floats(-1, 5, allow_nan=False)
 SHARED = st.fixed_dictionaries({"name": NAME, "cost": COST, "groups": SOME})
 RANDOM_EDITS = st.one_of(
     st.fixed_dictionaries({"kind": st.just("set_target"), "column": st.one_of(st.none(), NAME)}),
-    st.fixed_dictionaries({"kind": st.sampled_from(["leave_out", "take_in"]), "columns": SOME}),
+    st.fixed_dictionaries({"kind": st.sampled_from(["leave_out", "new_group"]), "columns": SOME}),
     st.fixed_dictionaries({"kind": st.just("rename_group"), "group": NAME, "name": NAME}),
     st.fixed_dictionaries({"kind": st.just("merge_groups"), "groups": SOME, "name": NAME}),
     st.fixed_dictionaries({"kind": st.just("split_group"), "group": NAME}),
@@ -228,7 +211,7 @@ RANDOM_EDITS = st.one_of(
     st.fixed_dictionaries({"kind": st.just("set_costs"), "costs": st.dictionaries(NAME, COST, max_size=3)}),
     st.fixed_dictionaries({"kind": st.just("choose"), "shared": st.lists(SHARED, max_size=2)}),
     st.fixed_dictionaries({"kind": st.just("set_requires"), "group": NAME, "requires": SOME}),
-    st.fixed_dictionaries({"kind": st.just("choose"), "start": SOME, "available": SOME, "today": SOME}),
+    st.fixed_dictionaries({"kind": st.just("choose"), "available": SOME, "today": SOME}),
 )
 
 

@@ -57,7 +57,7 @@ CASES = [
     ("y", ()),
     ("ill", ()),
     ("y", ({"kind": "leave_out", "columns": ["ill", "dose", "town"]},)),
-    ("y", ({"kind": "choose", "start": ["dose"]}, {"kind": "choose", "metric": "r2"})),
+    ("y", ({"kind": "choose", "metric": "r2"},)),
 ]
 
 

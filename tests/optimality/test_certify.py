@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from certifying import certify
 from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
@@ -15,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from truth import Problem, check_verified, make
 
 import budgetline as bl
-from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, Moments, certify
+from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, Moments
 
 SHORT = 0.02
 RNG = np.random.default_rng(0)
@@ -106,13 +107,6 @@ def test_what_is_no_fitted_model_is_refused():
             certify(model)
         with pytest.raises(NotFittedError):
             model.certificate()
-
-
-def test_groups_go_with_moments():
-    model = AnytimeRegressor().fit(X, y)
-    for given in ({"feature_groups": [[0]]}, {"costs": [1]}, {"sequence": ["0"]}):
-        with pytest.raises(TypeError, match="is for moments"):
-            certify(model, **given)
 
 
 # -- tables ----------------------------------------------------------------------------------------------------
@@ -280,17 +274,6 @@ def test_errors():
     for wrong in (-1, np.nan, True, "3", None):
         with pytest.raises(ValueError, match="time_limit"):
             certify(moments, time_limit=wrong)
-    for wrong in (-1, np.nan, np.inf, "3", True):
-        with pytest.raises(ValueError, match="alpha"):
-            certify(moments, alpha=wrong)
-    with pytest.raises(ValueError, match="'q'"):
-        certify(moments, sequence=["q"])
-    with pytest.raises(ValueError, match=r"'0'.*twice"):
-        certify(moments, sequence=["0", "0"])
-    with pytest.raises(TypeError, match="sequence"):
-        certify(moments, sequence="01")
-    with pytest.raises(ValueError, match="column 9"):
-        certify(moments, {"a": [9]})
 
 
 def test_one_budget_may_be_a_number():

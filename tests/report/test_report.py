@@ -12,6 +12,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from certifying import certify
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -27,7 +28,6 @@ from budgetline import (
     GroupLassoPath,
     Moments,
     budget_curve,
-    certify,
     compare,
     cross_val_budget_curve,
     files,

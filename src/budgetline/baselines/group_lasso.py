@@ -23,6 +23,7 @@ from budgetline.fitting.linear import LARGEST_GRAM
 from budgetline.fitting.moments_training import held_out_errors
 from budgetline.leastsquares.gram import Gram
 from budgetline.model.stages import StagedModel, in_user_units
+from budgetline.model.subsets import LinearSubset
 from budgetline.moments.moments import moments_of
 from budgetline.sequencing.schedules import FixedOrder
 
@@ -188,4 +189,7 @@ def _shrunken(refitted: StagedModel, path: LassoPath, coef: Float, intercept: Fl
     penalised = last >= 0  # no free group is still to come
     coef_path, intercept_path = refitted.coef_path.copy(), refitted.intercept_path.copy()
     coef_path[penalised], intercept_path[penalised] = coef[last[penalised]], intercept[last[penalised]]
-    return replace(refitted, coef_path=coef_path, intercept_path=intercept_path)
+    # the errors of least squares are not those of the path
+    assert isinstance(refitted.subset, LinearSubset)
+    subset = replace(refitted.subset, n_rows=0.0)
+    return replace(refitted, coef_path=coef_path, intercept_path=intercept_path, subset=subset)

@@ -22,7 +22,7 @@ from budgetline.data.named_files import NamedFiles
 from budgetline.data.opening import files_of
 from budgetline.data.sources import Chunk, ahead, row_names
 from budgetline.data.svmlight_files import svmlight_table
-from budgetline.data.tabular import arrow, missing_in
+from budgetline.data.tabular import arrow
 from budgetline.data.target_column import as_numbers
 from budgetline.estimators.reading import advising
 from budgetline.files import target_of, write_atomically
@@ -118,19 +118,6 @@ class Files:
         source = source.dropping() if self.drop else source
         return source.raw() if raw else source
 
-    def note_dropped(self, options: TargetOptions, printer: Printer) -> None:
-        """Print how many rows are left out because they have no target."""
-        if not self.drop:
-            return
-        target, names = options.target, options.targets
-        with refusing(), printer.waiting("reading"):
-            missing = [missing_in(batch, names) for batch in self.raw.batches(names, names)]
-        rows, lost = sum(map(len, missing)), sum(int(each.sum()) for each in missing)
-        if lost:
-            printer.note(f"left out {lost:,} of {rows:,} rows, which have no target {shown(target)}")
-        if rows and lost == rows:
-            raise Refused(f"column {shown(target)} of {self.place} has no values: it cannot be the target")
-
     def source_for(
         self,
         model: AnytimeModel,
@@ -168,7 +155,7 @@ class Files:
                 rows += chunk.n_rows
                 bar.update(chunk.n_rows)
         if not rows:
-            raise Refused(f"{self.place} holds no rows")
+            raise Refused(f"{self.place} holds no rows" + " with a target" * self.drop)
 
     def read_all(self, source: Source, printer: Printer, purpose: str = "", used: Positions | None = None) -> Chunk:
         """Read all rows: X is an array with names, or, for raw columns, an Arrow table.
@@ -217,10 +204,10 @@ def memory_left() -> int:
 
 
 def with_numbers(table: Chunk, target: str, printer: Printer) -> Chunk:
-    """Return rows with their times and events, or with the numbers that the text of a target stands for: "8.90%"."""
+    """Return rows with their times and events, or with the numbers that a target is written as, such as "8.90%"."""
     if table.y.ndim == 2:
         with refusing(f"--time and --event of {table.where}"):
-            return replace(table, y=as_vector((table.y[:, 0], table.y[:, 1])))
+            return replace(table, y=np.asarray(as_vector((table.y[:, 0], table.y[:, 1]))))
     try:
         y, form = as_numbers(table.y, target, table.row_name)
     except ValueError as error:
@@ -267,7 +254,6 @@ def evaluation_source(
         target = others[0]
         printer.note(f"the target is {shown(target)}, the only column that the model does not know")
         options = replace(options, target=target)
-    files.note_dropped(options, printer)
     return files.source_for(model, options.columns, weight=options.weight, qid=fold_by or options.qid), target
 
 
@@ -296,13 +282,11 @@ def check_output(path: Path | None, *suffixes: str, inputs: Iterable[Path | None
         raise Refused(f"cannot write {path}: its name must end in {' or '.join(suffixes)}")
     with writing(path):
         target = target_of(path)
-    if target is None:
-        if not os.access(path, os.W_OK):
-            raise Refused(f"cannot write {path}: it may not be written to")
-    elif not target.parent.is_dir():
-        raise Refused(f"cannot write {path}: there is no folder {target.parent}")
-    elif not os.access(target.parent, os.W_OK):
-        raise Refused(f"cannot write {path}: the folder {target.parent} may not be written to")
+    place, what = (path, "it") if target is None else (target.parent, f"the folder {target.parent}")
+    if target is not None and not place.is_dir():
+        raise Refused(f"cannot write {path}: there is no folder {place}")
+    if not os.access(place, os.W_OK):
+        raise Refused(f"cannot write {path}: {what} may not be written to")
     if not path.exists() or stat.S_ISCHR(path.stat().st_mode):
         return
     for given in inputs:

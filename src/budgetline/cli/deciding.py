@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from typer import Argument, Option
@@ -16,24 +16,15 @@ from budgetline.cli.options import FileOptions, TargetOptions
 from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.model.anytime import AnytimeModel
-from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
 from budgetline.persistence import save
 from budgetline.persistence.model_file import load_linear
-from budgetline.report.builders import certified_at, next_record, plan_explained, plan_record, task_name
+from budgetline.report.builders import certified_at, next_record, plan_record, task_name
 from budgetline.report.content import CertifiedShare
 from budgetline.report.formatting import amount, at_least, share
 
-HEADER = ("budget", "cost", "explained, training data", "share of the optimum", "groups, in order")
-WORDS = {
-    "optimal": "it is proven that no set within the budget explains more of the training data, with the ridge penalty.",
-    "≥": "the proven share of what the best set explains; a longer --time-limit may prove more.",
-    "not known": "for this loss, no useful bound on what other sets explain is known.",
-    "about": "an estimate; add DATA, the data that the model learned from, to refit the plan.",
-}
-"""Words in the table of plans, and their meaning."""
-CORRECTED = "The sets maximise what they explain less the correction of the model; the proofs are about that, too."
-"""What to make of the only bound for losses other than squared error."""
+HEADER = ("budget", "cost", "explained, training data", "proof", "groups, in order")
+ESTIMATED = "about: an estimate; add DATA, the data that the model learned from, to refit the plan."
 
 
 def plan(
@@ -76,30 +67,28 @@ def plan(
             budget, include=inside, exclude=outside, time_limit=time_limit,
             progress=printer.progress, **rows,
         )  # fmt: skip
-    _print_plans(budget, plans, printer)
+    records = [{"budget": each, **plan_record(plan)} for each, plan in zip(budget, plans, strict=True)]
+    _print_plans(records, printer)
     if output is not None:
         with writing(output):
             save(plans[0], output)
         printer.note(f"wrote {output}: a model of this plan")
-    records = [{"budget": each, **plan_record(plan)} for each, plan in zip(budget, plans, strict=True)]
     written = {} if output is None else {"written": str(output)}
     printer.document({"model": str(model), "loss": found.model_.family.loss, "plans": records, **written})
 
 
-def _print_plans(budgets: list[float], plans: tuple[Plan, ...], printer: Printer) -> None:
-    cells = []
-    for budget, each in zip(budgets, plans, strict=True):
-        estimated = "about " if each.ratio is None and not each.refitted else ""
-        proven = "not known" if each.ratio is None else "optimal" if each.optimal else f"≥ {at_least(each.ratio)}"
-        explained = f"{estimated}{share(plan_explained(each))}"
-        cells.append([amount(budget), amount(each.cost), explained, proven, in_line(each.groups) or "none"])
+def _print_plans(records: list[dict[str, Any]], printer: Printer) -> None:
+    cells, meanings = [], dict[str, None]()
+    for row in records:
+        estimated = row["ratio"] is None and not row["refitted"]
+        meanings |= dict.fromkeys([f"{row['proven']}: {row['meaning']}"] + [ESTIMATED] * estimated)
+        explained = "about " * estimated + share(row["explained"])
+        names = in_line(row["groups"]) or "none"
+        cells.append([amount(row["budget"]), amount(row["cost"]), explained, row["proven"], names])
     printer.table(HEADER, cells, left={3, 4})
     printer.say()
-    for word, meaning in WORDS.items():
-        if any(word in cell for row in cells for cell in row[2:4]):
-            printer.paragraph(f"{word}: {meaning}")
-    if plans[0].model_.penalties is not None:
-        printer.paragraph(CORRECTED)
+    for meaning in meanings:
+        printer.paragraph(meaning)
 
 
 def next_(

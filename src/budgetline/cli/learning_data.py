@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -61,9 +60,9 @@ def learning_data(
     if (target := options.target) is None:
         raise Refused("say which column is the target: --target NAME")
     names, groups = _columns_and_groups(files, learning, {**options.roles, "--fold-by": fold_by})
-    kind = learning.encoding or ("none" if task == "ranking" else "spline")
-    columns, encoding = _encoded(files, names, groups, target, replace(learning, encoding=kind), printer)
-    files.note_dropped(options, printer)
+    if task == "ranking":
+        learning = replace(learning, encoding=learning.encoding or "none")
+    columns, encoding = _encoded(files, names, groups, target, learning, printer)
     qid = options.qid if task == "ranking" else fold_by
     source = files.source(options.columns, columns, weight=options.weight, qid=qid, raw=encoding is not None)
     streamed = not (sets or fits_into_memory(source, encoding is not None)) if stream is None else stream
@@ -153,7 +152,7 @@ def _encoded(
     Identifiers and free text are left out, unless a groups file names the columns, or the user keeps them. Without an
     encoding, all columns that do not hold numbers are left out; in a group they are an error.
     """
-    kind, pairs = options.encoding, options.interactions
+    kind, pairs = options.encoding or "spline", options.interactions
     plain = kind == "none"
     if pairs and plain:
         raise Refused("--interactions needs an encoding: --encoding spline or linear")
@@ -168,9 +167,10 @@ def _encoded(
         names = _without_identifiers(files, names, found, printer)
     if plain:
         return names, None
-    printer.note(f"{files.place}: {_in_words(found, names)}; budgetline inspect shows them")
+    size = f"{count(found.rows, 'row')}, {count(len(names), 'column')}"
+    printer.note(f"{files.place}: {size}; budgetline inspect shows them")
     printer.note(f"encoding: {kind}; --encoding none uses the numbers only")
-    return names, Encoding(kind, interactions=pairs) if pairs else kind
+    return names, Encoding(str(kind), interactions=pairs) if pairs else kind
 
 
 def _without_identifiers(files: Files, names: list[str], found: TableDescription, printer: Printer) -> list[str]:
@@ -196,20 +196,6 @@ def described(
     labels = [] if target is None else [target]
     with refusing(), printer.waiting("reading"):
         return describe(files.raw, labels, None if names is None else [*names, *labels])
-
-
-def _in_words(found: TableDescription, names: Collection[str]) -> str:
-    """Return rows and columns, and how many columns are no plain numbers, such as "1 column of text"."""
-    columns = [column for column in found.columns if column.name in names]
-    kinds = Counter(column.kind for column in columns)
-    gaps = sum(column.missing > 0 for column in columns)
-    written = sum(bool(column.form) for column in columns)
-    parts = {
-        "of text": kinds["text"] + kinds["category"] - written, "of numbers or dates written as text": written,
-        "of dates": kinds["date"], "with missing values": gaps,
-    }  # fmt: skip
-    words = [f"{count(number, 'column')} {what}" for what, number in parts.items() if number]
-    return ", ".join([count(found.rows, "row"), count(len(columns), "column"), *words])
 
 
 # -- the task --------------------------------------------------------------------------------------------------

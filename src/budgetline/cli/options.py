@@ -37,7 +37,7 @@ PANELS = {
     "File format": ("file_format", "delimiter", "na"),
     "Model": ("task", "loss", "encoding", "interactions", "alpha", "correction", "rule", "schedule"),
     "Order": ("start", "max_cost", "max_groups", "all_groups"),
-    "Cross-validation": ("cv", "no_cv", "fold_by", "shuffle"),
+    "Cross-validation": ("cv", "no_cv", "fold_by"),
     "Output": ("output", "as_json", "quiet", "help"),
 }
 """Groups of options in the help, by parameter; all other options come first."""
@@ -69,16 +69,9 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def names_of(texts: Iterable[str] | None, known: Collection[str]) -> list[str]:
-    """Return the names in lists such as "a,b"; a name that is known may itself hold commas."""
-    found = list[str]()
-    for text in texts or ():
-        parts = text.split(",")
-        while parts:
-            longest = (k for k in range(len(parts), 1, -1) if ",".join(parts[:k]).strip() in known)
-            taken = next(longest, 1)
-            found.append(",".join(parts[:taken]).strip())
-            parts = parts[taken:]
-    return [name for name in found if name]
+    """Return the names in lists such as "a,b"; a name with commas is a list of its own."""
+    lists = ([text] if text in known else text.split(",") for text in texts or ())
+    return [name for each in lists for name in map(str.strip, each) if name]
 
 
 def group_names(option: str, texts: Iterable[str] | None, known: Collection[str]) -> list[str]:
@@ -122,6 +115,10 @@ Missing = Annotated[
         help="Text that means a missing value in CSV files; repeatable. Default: NA, ?, … and empty.",
     ),
 ]
+FoldBy = Annotated[
+    str | None,
+    Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
+]
 TimeLimitSeconds = Annotated[
     float, Option("--time-limit", metavar="SECONDS", min=0, help="How long to search, in all.")
 ]
@@ -156,14 +153,9 @@ class TargetOptions:
     ] = None
 
     @property
-    def targets(self) -> list[str]:
-        """The target, or time and event."""
-        return [name for name in (self.target, self.event) if name is not None]
-
-    @property
     def columns(self) -> str | list[str] | None:
         """The target as a source expects it: one column, or those of time and event."""
-        return self.target if self.event is None else self.targets
+        return self.target if self.event is None or self.target is None else [self.target, self.event]
 
     @property
     def roles(self) -> dict[str, str | None]:
@@ -195,19 +187,6 @@ class LearningOptions:
             metavar="A|auto",
             help="Ridge constant; auto: from the data. Default: by cross-validation; without it, auto.",
         ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class FoldOptions:
-    """How rows are assigned to folds."""
-
-    shuffle: Annotated[
-        bool, Option("--shuffle/--no-shuffle", help="Whether to draw folds at random, or cut the rows in their order.")
-    ] = True
-    fold_by: Annotated[
-        str | None,
-        Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
     ] = None
 
 

@@ -92,7 +92,6 @@ class _Tally:
     first: list[pa.Array] = field(default_factory=list)
 
     def add(self, column: pa.Array) -> None:
-        """Count the values of a batch."""
         compute, types = import_module("pyarrow.compute"), arrow().types
         values = (column.dictionary_decode() if types.is_dictionary(column.type) else column).drop_null()
         if types.is_floating(values.type):
@@ -125,7 +124,7 @@ class _Tally:
 
     @property
     def identifier(self) -> str:
-        """Why the column is an identifier or free text, "" if it is none."""
+        """Why the column is an identifier or free text, or ""."""
         known = self.kind in ("integer", "text", "category") or (self.kind == "number" and self.whole)
         if not known or not self.first:
             return ""
@@ -133,7 +132,6 @@ class _Tally:
         return identifier(series_column(series, self.name))
 
     def description(self) -> ColumnDescription:
-        """Return the description."""
         low, high, levels = self.low, self.high, len(self.levels)
         kind = "empty" if not levels and self.kind != "other" else self.kind
         if kind == "integer":

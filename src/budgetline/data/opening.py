@@ -13,7 +13,7 @@ from typing import Any
 
 import narwhals as nw
 
-from budgetline.data.dask import DaskFrame, dask_source, is_dask
+from budgetline.data.dask import DaskFrame, is_dask, refuse_dask
 from budgetline.data.iterators import frame_source, iterator_source, split_given
 from budgetline.data.named_files import NamedFiles
 from budgetline.data.sources import Source, array_source, chunk_rows_for
@@ -63,7 +63,7 @@ def open_data(
           .libsvm) and Excel files (.xlsx, .xls; the first sheet); or a folder with files of one such kind.
         - An Arrow table, a polars LazyFrame, a pandas, polars or dask data frame, or another object with
           Arrow data (``__arrow_c_stream__``), such as a DuckDB relation.
-        - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps, sparse matrices or dask arrays.
+        - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps or sparse matrices.
         - An iterator of such tuples, read once, or a function that starts one. Chunks are copied as they are read.
     target : str or list of str
         Name of the target column; not for tuples, iterators and svmlight files. An empty list: no target, to predict.
@@ -184,11 +184,11 @@ def _open_tuple(data: tuple[object, ...], asked: _Asked) -> Source:
     asked.refuse(NO_NAMES, "target", "weight", "qid", "features")
     data = (from_stream(data[0]), *data[1:]) if data else data
     X, y, weight = split_given(data, "the tuple")
-    frame = isinstance(nw.from_native(X, pass_through=True), nw.DataFrame)
-    if not frame and not is_dask(X):
+    refuse_dask(X)
+    if not isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
         return array_source(X, y, weight, asked.chunk_rows)
     asked.refuse(OWN_PIECES, "chunk_rows")
-    return frame_source(data) if frame else dask_source(X, y, weight)
+    return frame_source(data)
 
 
 def _open_object(data: Any, asked: _Asked) -> Source:

@@ -28,8 +28,6 @@ SOURCE_BYTES = 1 << 26
 """Size of the rows that are read at once, and of all chunks in work: small compared with any machine's memory."""
 T = TypeVar("T")
 
-NO_TARGET = "requires y to be passed, but the target y is None"
-
 
 @dataclass(frozen=True)
 class Chunk:
@@ -52,17 +50,11 @@ class Chunk:
         """Check that the parts have as many rows; errors count rows from ``first``."""
         m = X.shape[0]
         try:
-            if y is None:
-                raise ValueError(NO_TARGET)
             raise_missing(y, first)
             if qid is not None:
                 raise_missing(qid, first, "qid")
             check_lengths(m, y=y, weight=weight, qid=qid)
-            if weight is not None:  # unlike those of a whole table, the weights of a chunk may all be zero
-                weight = np.asanyarray(weight, dtype=np.float64)
-                weight = check_weight(weight, m) if np.ma.is_masked(weight) or weight.any() else np.asarray(weight)
-        except OverflowError as error:
-            raise ValueError(f"{where}: weight contains a whole number that is too large for a float") from error
+            weight = check_weight(weight, m, may_be_zero=True)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         return cls(X, np.asarray(y), weight, None if qid is None else np.asarray(qid), where)
@@ -80,7 +72,6 @@ class Chunk:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, m."""
         return int(self.X.shape[0])
 
     @property
@@ -89,7 +80,6 @@ class Chunk:
         return self.X if self.device is None else moved(self.X, named_device(self.device))
 
     def take(self, rows: Positions) -> Chunk:
-        """Return some of the rows."""
         weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
         X = self.X.take(rows) if hasattr(self.X, "column_names") else self.X[rows]  # an Arrow table, or an array
         name = self.row_name
@@ -274,11 +264,9 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
         raise ValueError(f"X must be a table of shape (n, D), got {type(X).__name__} of shape {np.shape(X)}")
     if np.ma.is_masked(X):
         raise ValueError("X is a masked array with masked values: fill them first")
-    if y is None:
-        raise ValueError(NO_TARGET)
     n, D = X.shape
     y, weight = on_host(y), on_host(weight)
-    if isinstance(y, list | tuple):
+    if y is None or isinstance(y, list | tuple):
         raise_missing(y)  # an array may hide missing values
     y, weight = np.asanyarray(y), None if weight is None else np.asanyarray(weight)
     check_lengths(n, y=y, weight=weight)
@@ -300,7 +288,6 @@ class Mark:
 
     @classmethod
     def of(cls, path: Path) -> Mark:
-        """Mark the current file."""
         try:
             status = path.stat()
         except FileNotFoundError:
@@ -332,7 +319,6 @@ class FilePartition(Partition):
 
     @property
     def path(self) -> Path:
-        """The file."""
         return self.mark.path
 
     @property

@@ -62,7 +62,6 @@ class Roles:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Names of all target columns."""
         return (self.target,) if isinstance(self.target, str) else self.target
 
     @property
@@ -83,7 +82,6 @@ class Roles:
         return min(self.chunk_rows, small_chunk_rows(width))
 
     def source(self, partitions: Iterable[Partition]) -> Source:
-        """Return a source of partitions whose columns have these roles."""
         shape = () if isinstance(self.target, str) else (len(self.target),)
         return Source(partitions, len(self.features), self.features, shape)
 

@@ -68,7 +68,6 @@ class NumberEncoder:
 
     @property
     def width(self) -> int:
-        """Number of design columns."""
         return self.curve.width + len(self.spikes) + self.missing
 
     @property
@@ -133,7 +132,6 @@ class LevelEncoder:
 
     @property
     def empty(self) -> bool:
-        """Whether the column had no value."""
         return not self.levels and not self.rare
 
     @property

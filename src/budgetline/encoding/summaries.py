@@ -108,7 +108,6 @@ class CategorySummary:
 
     @classmethod
     def of(cls, column: RawColumn, weight: Float | None) -> CategorySummary:
-        """Count the categories of a column."""
         codes, levels = column.as_levels
         weight = np.ones(codes.size) if weight is None else weight
         missing, *mass = np.bincount(codes + 1, weight, len(levels) + 1).tolist()
@@ -203,7 +202,6 @@ class TableSummary:
 
     @classmethod
     def of(cls, table: RawTable, source: Layout, settings: Encoding, weight: Float | None) -> TableSummary:
-        """Summarise the columns that are read."""
         columns = dict[str, Summary]()
         for d, name in zip(source.read.tolist(), source.labels(source.read), strict=True):
             own, column = settings.of(d, None if source.names is None else name), table.columns[d]

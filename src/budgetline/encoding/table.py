@@ -35,7 +35,6 @@ class Pair:
 
     @property
     def width(self) -> int:
-        """Number of products, T."""
         return self.weights.size
 
     def encode(self, first: Float, second: Float) -> Float:
@@ -203,7 +202,6 @@ class DesignTable:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape (n, D)."""
         return self.table.n_rows, self.encoding.layout.n_features
 
     def __getitem__(self, index: slice | Positions | tuple[slice, list[int]]) -> Float:

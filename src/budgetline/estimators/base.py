@@ -99,15 +99,15 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array, sparse matrix, data frame or Source
-            A table has shape (n, D) and is not copied: pandas, polars and pyarrow frames, or Dask collections. A source
+            A table has shape (n, D) and is not copied: an array, or a frame of pandas, polars or pyarrow. A source
             comes from ``budgetline.open_data``, with its targets.
         y : array of shape (n,), or (n, P) for several targets
             Labels of a classifier can be of any kind.
         sample_weight : array of shape (n,), optional
         client : dask.distributed.Client, optional
-            Read the partitions of a source in tasks there. Dask data run on the default client, if there is one.
+            Read the partitions of a source in tasks there. Dask frames run on the default client, if there is one.
         progress : bool or None
-            Whether to show a progress bar for a source; None: on a terminal, where tqdm is installed.
+            Whether to show a progress bar for a source; None: on a terminal.
 
         Examples
         --------

@@ -12,8 +12,10 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted
 
-from budgetline.arrays import Array
+from budgetline.arrays import Array, Mask
+from budgetline.devices import like
 from budgetline.estimators.at_budget import ClassifiesAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.reading import CheckedTarget
@@ -22,7 +24,8 @@ from budgetline.glm.families import Family, Logistic, Softmax
 from budgetline.inputs import MOST_CLASSES, check_labels, check_number, check_weight
 from budgetline.messages import shown, some, warn
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.staged import indicators
+from budgetline.model.intervals import predict_set
+from budgetline.model.staged import Available, indicators
 from budgetline.moments.passes import Passes, labels_of
 
 
@@ -40,6 +43,32 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
+
+    def predict_set(
+        self,
+        X: object,
+        coverage: float = 0.9,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
+    ) -> Mask:
+        """Return which classes are in the set of labels of each row, shape (n, P); it holds the true one this often.
+
+        Needs the held-out errors of ``AnytimeClassifierCV``, learned from rows in memory. A set holds the classes whose
+        probability is above a threshold, which is the same for all rows of a stage. A set of several labels says that
+        the row could be any of them; an empty one that it is like no class in particular. Where few probabilities
+        differ, as after one group of two values, sets cover more than asked.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        coverage : float in (0, 1)
+        budget, stage, available
+            As in ``predict``; for other sets than prefixes as in ``AnytimeRegressorCV.predict_interval``.
+        """
+        check_is_fitted(self)
+        return like(X, predict_set(self.model_, X, coverage, budget, stage, available))
 
     def _target(self, y: object, sample_weight: object, n_rows: int) -> CheckedTarget:
         classes, codes = check_labels(y, n_rows)

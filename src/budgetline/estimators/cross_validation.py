@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from budgetline.arrays import Float
+from budgetline.arrays import Float, Positions
+from budgetline.budgets import folds_that_agree
 from budgetline.encoding import Encoding
 from budgetline.encoding.settings import as_encoding
 from budgetline.estimators.base import AnytimeEstimator
@@ -25,7 +26,7 @@ from budgetline.inputs import floats_of
 from budgetline.messages import shown
 from budgetline.progress import Progress
 
-SEARCHED = ("alphas", "corrections", "interactions", "cv", "stop_at_best", "search_rows")
+SEARCHED = ("alphas", "corrections", "interactions", "cv", "stop_at_best", "search_rows", "calibration")
 """Parameters that only a search has."""
 
 
@@ -42,6 +43,7 @@ class HasSearch(AnytimeEstimator):
 
     alpha_: float = field(init=False)
     correction_: float = field(init=False)
+    fold_costs_: Float = field(init=False)
 
     _plain: ClassVar[Any]
     """The estimator that searches nothing."""
@@ -81,7 +83,17 @@ class HasSearch(AnytimeEstimator):
             raise ValueError("interactions are of raw columns: set encoding, such as encoding='spline'")
         tried = checked_values("alphas", self.alphas), checked_values("corrections", self.corrections)
         search = FoldSearch(*tried, numbers, self.cv, self.stop_at_best, self.search_rows)
-        return replace(recipe, search=search)
+        return replace(recipe, search=replace(search, calibrate=self._calibrates()))
+
+    def _calibrates(self) -> bool:
+        """Return whether probabilities are calibrated on held-out rows."""
+        return False
+
+    @property
+    def folds_that_agree_(self) -> Positions:
+        """In how many folds each group of the order is bought by the same cost, shape (stages,)."""
+        check_is_fitted(self)
+        return folds_that_agree(self.sequence_.cumulative_costs, self.fold_costs_)
 
     def _seeks_pairs(self, settings: Encoding) -> bool:
         return super()._seeks_pairs(settings) if self.interactions is None else max(self._numbers_of_pairs()) > 0
@@ -164,6 +176,10 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
         Scores of the corrections, with ``alpha_``.
     held_out_ : array of shape (K, 3)
         Costs, the mean over folds of the explained share of the held-out loss there, and its standard error.
+    fold_costs_ : array of shape (n_folds, stages)
+        What every fold has spent when it has bought each group of the order; infinite if it never buys it.
+    folds_that_agree_ : int array of shape (stages,)
+        In how many folds each group is bought by the cost at which the order buys it.
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
         As in ``AnytimeRegressor``, of the model fitted on all data with ``alpha_`` and ``correction_``.
 
@@ -197,13 +213,17 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
         As in ``AnytimeClassifier``.
     alphas, corrections, interactions, stop_at_best, search_rows
         As in ``AnytimeRegressorCV``.
+    calibration : {"auto", "none"} or None
+        "auto" calibrates the probabilities of every stage on held-out rows of the folds, where that lowers their log
+        loss by more than chance: beta calibration for two classes, a temperature for more. Scores and coefficients
+        stay as they are. Not from sources. "none" or None: the probabilities are those of the linear scores.
     cv : int, splitter, iterable or None
         Folds: a number, or a splitter of scikit-learn; None is 5 stratified folds. A hash of their values assigns the
         rows of a source to folds.
 
     Attributes
     ----------
-    alpha_, correction_, cv_scores_, correction_scores_, held_out_
+    alpha_, correction_, cv_scores_, correction_scores_, held_out_, fold_costs_, folds_that_agree_
         As in ``AnytimeRegressorCV``.
     classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, n_passes_, model_
         As in ``AnytimeClassifier``, of the model fitted on all data with ``alpha_`` and ``correction_``.
@@ -219,6 +239,11 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
     """
 
     alphas: ArrayLike = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+    calibration: str | None = "auto"
 
     _parameter_constraints = BaseClassifier._parameter_constraints | HasSearch._parameter_constraints
+    _parameter_constraints |= {"calibration": [StrOptions({"auto", "none"}), None]}
     _plain: ClassVar = AnytimeClassifier
+
+    def _calibrates(self) -> bool:
+        return self.calibration == "auto"

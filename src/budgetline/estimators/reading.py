@@ -15,7 +15,7 @@ from typing import NamedTuple
 import narwhals as nw
 
 from budgetline.arrays import Float
-from budgetline.data.dask import dask_source, is_dask
+from budgetline.data.dask import refuse_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
 from budgetline.encoding.fitting import encoding_from
@@ -130,13 +130,12 @@ def _fitted(
 
 
 def source_of(X: object, y: object, sample_weight: object, client: object) -> Source | None:
-    """Return X as a source if it is one or a dask collection; None for tables, which take no source options."""
+    """Return X as a source if it is one; None for tables, which take no source options."""
     if isinstance(X, Source):
         if y is not None or sample_weight is not None:
             raise ValueError("a source holds its own targets and weights: give neither y nor sample_weight")
         return X
-    if is_dask(X):
-        return dask_source(X, y, sample_weight)
+    refuse_dask(X)
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None; sources hold it (open_data)")
     if client is not None:

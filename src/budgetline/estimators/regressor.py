@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from budgetline.devices import like
 from budgetline.estimators.at_budget import PredictsAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.reading import CheckedTarget, Columns
@@ -20,6 +21,9 @@ from budgetline.glm.families import LOSSES, ConvexLoss
 from budgetline.inputs import check_target, check_weight
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
+from budgetline.model.held_out_errors import PredictionInterval
+from budgetline.model.intervals import predict_interval
+from budgetline.model.staged import Available
 from budgetline.moments.moments import Moments
 from budgetline.moments.passes import Passes
 
@@ -38,6 +42,40 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
         "loss": [StrOptions(set(LOSSES)), ConvexLoss],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
     }
+
+    def predict_interval(
+        self,
+        X: object,
+        coverage: float = 0.9,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
+    ) -> PredictionInterval:
+        """Return ``lower`` and ``upper``, between which the target of a row is with about this probability.
+
+        Needs the held-out errors of ``AnytimeRegressorCV``. They were measured on folds: of new rows like the training
+        rows, this share is covered, whatever the loss. Where errors grow with the prediction, so do the intervals. A
+        model that learned from a source knows only the mean squared errors of its folds: then errors are taken as
+        normal with the same spread everywhere (``model_.errors.assumption`` says which). Bounds are infinite where
+        there are too few rows for the coverage.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        coverage : float in (0, 1)
+        budget, stage, available
+            As in ``predict``. A set of groups that is no prefix has the errors of a stage that gains about as much, or
+            less.
+
+        Returns
+        -------
+        PredictionInterval
+            Two arrays of the shape of the predictions.
+        """
+        check_is_fitted(self)
+        found = predict_interval(self.model_, X, coverage, budget, stage, available)
+        return PredictionInterval(*(like(X, bound) for bound in found))
 
     def _target(self, y: object, sample_weight: object, n_rows: int) -> CheckedTarget:
         Y, shape = check_target(y, n_rows)

@@ -12,7 +12,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.arrays import Array, Float
-from budgetline.data.dask import is_dask
 from budgetline.estimators.at_budget import PredictsAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.cross_validation import HasSearch
@@ -88,8 +87,6 @@ class BaseRanker(SetsEstimator):
             Instead of ``qid``: numbers of adjacent rows that belong to one query.
         """
         queries = _queries_of(qid, group)
-        if is_dask(X):
-            raise TypeError("dask collections hold no queries: pass a source, open_data(…, qid=…)")
         return self._learn_sets(X, y, queries, sample_weight, queries)
 
     def _check_source(self, passes: Passes) -> None:
@@ -146,7 +143,7 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 
         min_w  mean over queries of [log Σ_i exp(w'x_i) − Σ_i p_i w'x_i] + ridge,   p_i ∝ 2^grade − 1,
 
-    a convex stand-in for NDCG. ``predict`` returns scores: within a query, the highest comes first. The loss is divided
+    a convex surrogate of NDCG. ``predict`` returns scores: within a query, the highest comes first. The loss is divided
     by the number of documents, so that ``alpha`` does not depend on how many queries they belong to.
 
     Parameters
@@ -165,10 +162,8 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 
     Attributes
     ----------
-    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, model_
         As in ``AnytimeRegressor``. Intercepts make the mean score zero; they change no order.
-    alpha_ : float
-        The ridge constant that ``alpha="auto"`` has chosen.
 
     Examples
     --------

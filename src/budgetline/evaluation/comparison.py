@@ -63,8 +63,7 @@ def cross_val_budget_curve(
         Labels of rows that belong together, such as patients. An int then makes shuffled folds that keep them together,
         for a classifier with about equal shares of classes. They are passed to estimators whose ``fit`` accepts them.
     progress : bool, None or "lines"
-        Whether to show a progress bar; None: on a terminal if tqdm is installed. "lines": a line on stderr every ten
-        seconds, for logs.
+        Whether to show progress; None: on a terminal. "lines": a line on stderr every ten seconds, for logs.
 
     Examples
     --------

@@ -100,7 +100,8 @@ class HeldOut:
             known = self.model.stage_answers(self.table)
         else:
             assert isinstance(self.model, AnytimeModel)
-            known = (partial(self.model.respond, scores) for scores in np.moveaxis(self.scores, 1, 0))
+            each = enumerate(np.moveaxis(self.scores, 1, 0))
+            known = (partial(self.model.respond, scores, stage=stage) for stage, scores in each)
         view = RegressorView if self.model.classes is None else ClassifierView
         return (view(self, stage, respond) for stage, respond in enumerate(known))
 

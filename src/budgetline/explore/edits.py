@@ -19,7 +19,6 @@ from budgetline.explore.state import (
     Group,
     NamedSharedCost,
     State,
-    singles,
     unused_name,
     with_groups,
     without,
@@ -30,7 +29,7 @@ from budgetline.messages import name_of, shown, some
 
 Edit = partial[State]
 """A function of a state and its data, with all other arguments given."""
-CHOICES = ("task", "metric", "shared", "budget", "start", "available", "today", "unit", "title")
+CHOICES = ("task", "metric", "shared", "budget", "available", "today", "unit", "title")
 """Fields of a state that the edit "choose" sets."""
 
 
@@ -86,13 +85,15 @@ def set_target(state: State, data: Data, column: str | None) -> State:
     """Choose the column to predict, None: no column; settings follow, and the previous target becomes a group."""
     if column == state.target:
         return state
-    chosen, back = ((each,) if each is not None else () for each in (column, state.target))
+    chosen = () if column is None else (column,)
     _check_columns(state, data, chosen)
     groups, left_out = without(state, chosen)
-    groups = singles((name for name in back if name not in data.unhelpful), groups)
-    out = {*left_out, *(name for name in back if name in data.unhelpful)}
+    if (back := state.target) in data.unhelpful:
+        left_out = (*left_out, str(back))
+    elif back is not None:
+        groups = (*groups, Group(unused_name(back, {each.name for each in groups if each.columns}), (back,)))
     settings = {"task": ""} if column is None else _settings_for(data, column, data.target(column).task)
-    kept = tuple(name for name in state.columns if name in out)
+    kept = tuple(name for name in state.columns if name in left_out)
     return with_groups(state, groups, {}, left_out=kept, target=column, **settings)
 
 
@@ -124,15 +125,6 @@ def leave_out(state: State, data: Data, columns: tuple[str, ...]) -> State:
     _check_columns(state, data, columns)
     groups, rest = without(state, columns)
     return with_groups(state, groups, left_out=tuple(c for c in state.columns if c in {*rest, *columns}))
-
-
-def take_in(state: State, data: Data, columns: tuple[str, ...]) -> State:
-    """Use left out columns again, each as a group of its own."""
-    _check_columns(state, data, columns)
-    if wrong := [column for column in columns if column not in state.left_out]:
-        raise ValueError(f"column {shown(wrong[0])} is not left out")
-    groups, left_out = without(state, columns)
-    return with_groups(state, singles(dict.fromkeys(columns), groups), left_out=left_out)
 
 
 def move_columns(state: State, data: Data, columns: tuple[str, ...], group: str) -> State:
@@ -235,7 +227,7 @@ def adopted(state: State, found: FeatureGroups, data: Data) -> State:
 EDITS: dict[str, Callable[..., State]] = {
     function.__name__: function
     for function in (
-        set_target, choose, leave_out, take_in, move_columns, new_group, rename_group, merge_groups, split_group,
+        set_target, choose, leave_out, move_columns, new_group, rename_group, merge_groups, split_group,
         set_costs, set_requires, import_groups,
     )
 }  # fmt: skip

@@ -72,7 +72,6 @@ def estimator_of(state: State, sample: Sample, *, search: bool = True) -> Estima
         task=state.task,
         encoding="spline",
         folds=usual_folds(sample.y, classes=classes) if search else None,
-        start=list(state.start) or None,
     )
 
 

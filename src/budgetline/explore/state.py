@@ -46,8 +46,7 @@ class State:
     """Everything that a user has chosen about one table.
 
     Every column is the target, left out, or in exactly one group. Without a target, ``task`` is empty. Groups in
-    ``start`` are always known, and free. Groups in ``available`` are known when the user asks what to buy next.
-    ``today`` is the order in use now.
+    ``available`` are known when the user asks what to buy next. ``today`` is the order in use now.
     """
 
     columns: tuple[str, ...]
@@ -56,7 +55,6 @@ class State:
     task: str = ""
     left_out: tuple[str, ...] = ()
     shared: tuple[NamedSharedCost, ...] = ()
-    start: tuple[str, ...] = ()
     metric: str = "explained"
     budget: Annotated[float | None, AtLeast(0)] = None
     available: tuple[str, ...] = ()
@@ -84,8 +82,8 @@ class State:
         if not all(map(str.strip, (self.unit, *names))):
             raise ValueError("a name must not be empty")
         if self.groups:
-            self._feature_groups(())  # raises an error for wrong prices, also those of always known groups
-        listed = {"always known": self.start, "available": self.available, "today's order": self.today}
+            _ = self.feature_groups  # raises an error for wrong prices
+        listed = {"available": self.available, "today's order": self.today}
         for what, groups in listed.items():
             positions_of(what, groups, places_of(self.names))  # an unknown name, or one given twice, is an error
 
@@ -102,21 +100,15 @@ class State:
 
     @property
     def feature_groups(self) -> FeatureGroups:
-        """The groups as the library knows them; columns that are left out are dropped.
-
-        Always known groups are free, and so is a shared cost that one of them pays: it is paid already.
-        """
-        return self._feature_groups({*self.start})
-
-    def _feature_groups(self, free: Collection[str]) -> FeatureGroups:
+        """The groups as the library knows them; columns that are left out are dropped."""
         for what, names in (("shared cost", [each.name for each in self.shared]), ("group", self.names)):
             if again := [name for name, times in Counter(names).items() if times > 1]:
                 raise ValueError(f"there is a {what} {shown(again[0])} already")
         return FeatureGroups(
             {group.name: list(group.columns) for group in self.groups},
-            {group.name: 0.0 if group.name in free else group.cost for group in self.groups},
+            {group.name: group.cost for group in self.groups},
             remainder="drop",
-            shared={s.name: (0.0 if any(g in free for g in s.groups) else s.cost, s.groups) for s in self.shared},
+            shared={each.name: (each.cost, each.groups) for each in self.shared},
             requires={group.name: group.requires for group in self.groups if group.requires},
         )
 
@@ -132,14 +124,6 @@ def without(state: State, columns: Collection[str]) -> tuple[tuple[Group, ...], 
     """Return the groups and the left out columns without some columns; groups may become empty."""
     groups = (replace(each, columns=tuple(c for c in each.columns if c not in columns)) for each in state.groups)
     return tuple(groups), tuple(column for column in state.left_out if column not in columns)
-
-
-def singles(columns: Iterable[str], groups: Iterable[Group]) -> tuple[Group, ...]:
-    """Return the groups, followed by a group for each of the columns."""
-    found = list(groups)
-    for column in columns:
-        found.append(Group(unused_name(column, {each.name for each in found if each.columns}), (column,)))
-    return tuple(found)
 
 
 def with_groups(
@@ -162,7 +146,6 @@ def with_groups(
     changed = {
         "groups": tuple(replace(group, requires=now(group.requires, group.name)) for group in kept),
         "shared": tuple(replace(each, groups=now(each.groups)) for each in state.shared if now(each.groups)),
-        "start": now(state.start),
         "available": now(state.available),
         "today": now(state.today),
     }

@@ -59,7 +59,6 @@ def shell_lines(state: State, data: Data) -> str:
     reading += [f"--na {quote(text)}" for text in data.na]
     given = [place, f"-t {quote(state.target)}", *reading, *["--drop-missing-target"] * bool(target.dropped)]
     options = [f"-g {quote(name_of_file('groups', data))}", *["--task " + state.task] * (state.task != target.task)]
-    options += [f"--start {quote(name)}" for name in state.start]
     lines = [["fit", *given, *options], ["report", model, *given, f"--metric {state.metric}"]]
     if state.budget is not None:
         budget = f"--budget {state.budget}"

@@ -150,7 +150,7 @@ class Worker:
 
 def keys_of(state: State) -> dict[str, object]:
     """Return what each part of the results depends on."""
-    order = (state.target, state.task, state.groups, state.shared, state.start, state.metric, state.unit)
+    order = (state.target, state.task, state.groups, state.shared, state.metric, state.unit)
     return {
         "order": order,
         "budget": (order, state.budget),

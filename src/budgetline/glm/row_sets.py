@@ -171,7 +171,12 @@ class RowSets:
             return logs
         found, step = logs.copy(), -1 if reverse else 1
         for begin, end in zip(self.segments[:-1].tolist(), self.segments[1:].tolist(), strict=True):
-            found[begin:end][::step] = np.logaddexp.accumulate(found[begin:end][::step])
+            part = found[begin:end][::step]
+            top, least = part.max(), part.min(where=np.isfinite(part), initial=np.inf)
+            if 0 <= top - least < FARTHEST:  # no power underflows, and sums of positive numbers lose no digits
+                part[:] = np.log(np.cumsum(np.exp(part - top))) + top
+            else:
+                part[:] = np.logaddexp.accumulate(part)
         return found
 
 

@@ -17,13 +17,29 @@ import numpy as np
 
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
-from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, weighted_square
+from budgetline.glm.engines import Loss
+from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, leading, weighted_square
 from budgetline.glm.row_sets import RowSets, SetPoint
-from budgetline.glm.rows_engine import TOGETHER
+from budgetline.glm.rows_engine import TOGETHER, RowsEngine, engine_of_rows
 from budgetline.glm.set_families import SetFamily
 from budgetline.messages import shown
 from budgetline.moments.columns import StandardisedColumns, standardised_columns
 from budgetline.moments.tallies import RowSample, sample_of
+
+
+def engine_for(
+    rows: Rows,
+    order: Positions,
+    family: Loss | SetFamily,
+    names: Sequence[str] | None = None,
+    weights: Float | None = None,
+    *,
+    alone: bool = False,
+) -> RowsEngine | SetsEngine:
+    """Return the engine of rows in memory for a loss; parameters as of ``engine_of_rows``."""
+    if isinstance(family, SetFamily):
+        return engine_of_sets(rows, order, family, names, weights, alone=alone)
+    return engine_of_rows(rows, order, family, names, weights, alone=alone)
 
 
 def engine_of_sets(
@@ -98,7 +114,7 @@ class SetsEngine:
 
 @dataclass(frozen=True)
 class BlockSets:
-    """The sets of a block of rows: a slice of all sets, and the first row of each, from the beginning of the block.
+    """The sets of a block of rows: a slice of all sets, and the first and last row of each, counted from the block's.
 
     ``begins`` are the positions, among the sets of the block, of the first set of each one's segment; 0 if that is in
     an earlier block. ``goes_on``: the first segment began in an earlier block. ``last``: the row with which the last
@@ -107,6 +123,7 @@ class BlockSets:
 
     sets: slice
     firsts: Positions
+    lasts: Positions
     begins: Positions
     goes_on: bool
     last: int
@@ -119,7 +136,9 @@ class BlockSets:
         segment = sets.segments[np.searchsorted(sets.segments, numbers, side="right") - 1]
         begins = np.maximum(segment - own.start, 0)
         last = sets.firsts[own.start + begins[-1]] - s.start
-        return cls(own, sets.firsts[own] - s.start, begins, bool(segment[0] < own.start), int(last))
+        firsts = sets.firsts[own] - s.start
+        lasts = np.append(firsts[1:], s.stop - s.start) - 1
+        return cls(own, firsts, lasts, begins, bool(segment[0] < own.start), int(last))
 
 
 @dataclass(frozen=True)
@@ -140,8 +159,11 @@ class SetRowsPoint:
         design, residual = self.engine.design, self.sets.residual
         if columns is None:
             return design.project(lambda s: residual[None, s], 1).T
-        if np.array_equal(columns, self.own):
-            return self.descent.copy()
+        if leading(columns, self.own) == self.own.size:  # the point's own columns, and perhaps more after them
+            others = columns[self.own.size :]
+            Z = design.beyond(columns, others)
+            more = design.summed(lambda s: Z(s) @ residual[s, None]) if others.size else np.empty((0, 1))
+            return np.vstack([self.descent, more])
         Z = design.of(columns)
         found = design.summed(lambda s: Z(s) @ residual[s, None])
         found[0] -= self.engine.share * self.level
@@ -207,16 +229,18 @@ class SetRowsPoint:
     def _means(self, Z: Float, s: slice, before: dict[int, Float]) -> Float:
         """Return means of the sets that end in a block Z (k, m), times √d; two of sets with tied events."""
         part, sets = self.engine.parts[s.start], self.engine.sets
-        own, share = part.sets, self.sets.share[s]
-        sums = np.add.reduceat(Z * share, part.firsts, axis=1)
+        own, raised = part.sets, Z * self.sets.share[s]
         if sets.nested:
-            total = np.cumsum(sums, axis=1)
-            earlier = np.concatenate([np.zeros((len(Z), 1)), total], axis=1)[:, part.begins]
-            sums = total - earlier
+            sums = np.cumsum(raised, axis=1)[:, part.lasts]
+            if part.begins.any():
+                sums -= np.concatenate([np.zeros((len(Z), 1)), sums], axis=1)[:, part.begins]
             if part.goes_on:
-                sums += np.where(part.begins == 0, before[s.start][:, None], 0.0)
+                sums[:, part.begins == 0] += before[s.start][:, None]
+        else:
+            sums = np.add.reduceat(raised, part.firsts, axis=1)
         root, rest = self.sets.root[own], self.sets.rest[own]
         if not rest.any():
-            return sums * root
-        tied = np.add.reduceat(Z * (share * sets.tied[s]), part.firsts, axis=1)
+            sums *= root
+            return sums
+        tied = np.add.reduceat(raised * sets.tied[s], part.firsts, axis=1)
         return np.hstack([(sums - self.sets.less[own] * tied) * root, (tied * rest)[:, rest > 0]])

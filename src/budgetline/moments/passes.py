@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite
 
 from budgetline.arrays import Array, Float, Mask, Positions
-from budgetline.data.dask import Client, is_distributed
+from budgetline.data.dask import Client, DaskFrame
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
 from budgetline.devices import named_device
@@ -45,7 +45,7 @@ def sum_over(
         statistic, columns = OfEncoded(statistic, columns, read, encoding), read
     if source.device is not None:
         statistic = ForDevice(statistic, source.device)
-    if client is not None or is_distributed(source):
+    if client is not None or isinstance(source.partitions, DaskFrame):
         return sum_with_dask(source, statistic, columns, client)
     if source.device is not None:
         named_device(source.device)  # an error before anything is read

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,11 +15,8 @@ from budgetline.inputs import check_number, floats_of
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.subsets import LinearSubset
-from budgetline.moments.moments import Moments
 from budgetline.optimality.set_values import problem_of
 from budgetline.progress import Progress, TimeLimit
-from budgetline.sequencing.schedules import FixedOrder, Greedy
-from budgetline.sequencing.sequence import GroupSequence
 from budgetline.threads import one_blas_thread
 
 GRID = 64
@@ -32,17 +27,9 @@ CLOSED = 1e-4
 
 
 def certify(
-    subject: object,
-    feature_groups: object = None,
-    costs: object = None,
-    *,
-    sequence: GroupSequence | Sequence[str] | None = None,
-    alpha: float | None = None,
-    budgets: ArrayLike | None = None,
-    time_limit: float = 5.0,
-    progress: Progress = None,
+    model: object, *, budgets: ArrayLike | None = None, time_limit: float = 5.0, progress: Progress = None
 ) -> Certificate:
-    """Prove how close a sequence is to optimal at every budget.
+    """Prove how close the sequence of a model of squared error is to optimal at every budget.
 
     Bounds on what any set of groups can explain come from the models of the prefixes, from a relaxation and from branch
     and bound, until the gaps are below 1e-4 of what all groups explain or the time is over. They are always valid.
@@ -50,40 +37,27 @@ def certify(
 
     Parameters
     ----------
-    subject : fitted model or Moments
-        A model of squared error is certified as it is. For moments, the sequence is that of ``rule="forward"`` unless
-        another is given.
-    feature_groups, costs, alpha
-        As in `budgetline.AnytimeRegressor`. Only with moments.
-    sequence : GroupSequence or group names, optional
-        With moments: the order to certify.
+    model : fitted estimator of this library, its AnytimeModel, or a pipeline or search that ends in one
     budgets : array, optional
         Further budgets of interest; every prefix and an even grid are always certified.
     time_limit : float
         Seconds.
     progress : bool or None
-        Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+        Whether to show a progress bar; None: on a terminal.
 
     Examples
     --------
-    >>> from budgetline import Moments, certify
+    >>> from budgetline import AnytimeRegressor, certify
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
-    >>> certificate = certify(Moments.from_data(heart.data, heart.target), heart.feature_groups, time_limit=60)
+    >>> model = AnytimeRegressor(heart.feature_groups).fit(heart.data, heart.target)
+    >>> certificate = certify(model, time_limit=60)
     >>> round(certificate.at(80).ratio, 3), round(certificate.timeliness().ratio, 2)
     (0.974, 0.98)
     """
     limit = check_number("time_limit", time_limit, "number of seconds", ge=0)
-    if isinstance(subject, Moments):
-        problem = Quadratic.of_moments(subject, feature_groups, costs, alpha).warned()
-        order = _order_of(sequence, problem)
-    else:
-        of_moments = {"feature_groups": feature_groups, "costs": costs, "sequence": sequence, "alpha": alpha}
-        if given := [name for name, value in of_moments.items() if value is not None]:
-            raise TypeError(f"{given[0]} is for moments; a model has its own")
-        model = as_model(subject)
-        order = model.sequence.order.tolist()
-        problem = _problem_of(model)
+    found = as_model(model)
+    order, problem = found.sequence.order.tolist(), _problem_of(found)
     grid, every = certified_budgets(problem.groups, order, budgets), Conditions.none(problem.prices)
     with one_blas_thread(), TimeLimit(limit, progress) as clock:
         search = Search(problem, grid, every, separate(problem, clock.start + SEPARATING * clock.limit))
@@ -121,17 +95,6 @@ def _problem_of(model: AnytimeModel) -> Quadratic:
     if model.stages.columns.size < model.layout.read.size or not subset.kept.all():
         raise ValueError(
             "the model does not hold the covariance of all groups (it ended early, or columns are dependent): "
-            "give the moments, certify(moments, groups, sequence=model.sequence_)"
+            "fit it to moments, fit_moments(Moments.from_data(X, y))"
         )
     return problem
-
-
-def _order_of(sequence: GroupSequence | Sequence[str] | None, problem: Quadratic) -> list[int]:
-    """Return a sequence as positions of groups; None: that of greedy ``forward``."""
-    if isinstance(sequence, str):
-        raise TypeError(f"sequence must be a GroupSequence or a list of group names, got the string {shown(sequence)}")
-    if sequence is None:
-        with one_blas_thread():
-            return problem.greedy(Greedy())
-    names = sequence.groups if isinstance(sequence, GroupSequence) else sequence
-    return FixedOrder(tuple(map(str, names))).positions(problem.groups.names, problem.prices)

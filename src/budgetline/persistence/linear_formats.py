@@ -189,6 +189,11 @@ def _pmml(stages: list[StageWeights], model: AnytimeModel, name: str) -> str:
     """Return a RegressionModel of one stage; two classes are a softmax, one of whose scores is zero."""
     if len(stages) != 1:
         raise ValueError("a PMML file holds one stage: leave all_stages out, and name a stage or budget")
+    if model.calibration is not None:
+        raise TypeError(
+            "PMML has no calibrated probabilities, and this model is calibrated: use to_onnx, or fit with "
+            "calibration=None"
+        )
     stage, classes = stages[0], [] if model.classes is None else list(map(str, model.classes.tolist()))
     if odd := [label for label in classes if not label.isprintable()]:
         raise ValueError(f"class {shown(odd[0])} has characters that PMML cannot hold")

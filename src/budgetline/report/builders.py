@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from budgetline.bounds.certificate import SHOWN
-from budgetline.budgets import affordable
+from budgetline.budgets import fold_costs, folds_that_agree
 from budgetline.evaluation import BudgetCurve, timeliness
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.metrics import label_of
@@ -129,9 +129,13 @@ def order_columns(model: Staged, explained: BudgetCurve) -> dict[str, list[float
 
 def _order_steps(model: Staged, explained: BudgetCurve, folds: Sequence[BudgetCurve]) -> tuple[content.OrderStep, ...]:
     widths, linear, found = groups_with_columns(model), isinstance(model, AnytimeModel), []
-    for step, group, cost, spent, gain, part in zip(*order_columns(model, explained).values(), strict=True):
+    reached = fold_costs(model.sequence.groups, [(fold.groups, fold.costs) for fold in folds])
+    agree = (
+        folds_that_agree(model.sequence.cumulative_costs, reached).tolist() if folds else [None] * len(model.sequence)
+    )
+    columns = (*order_columns(model, explained).values(), agree)
+    for step, group, cost, spent, gain, part, agreement in zip(*columns, strict=True):
         name = str(group)
-        agreement = sum(name in fold.groups[: int(affordable(fold.costs, spent))] for fold in folds) if folds else None
         own = known(gain) if linear else None  # else, gains are those of the model that learned the order
         found.append(content.OrderStep(int(step), name, widths.get(name, 0), cost, spent, own, known(part), agreement))
     return tuple(found)
@@ -218,15 +222,11 @@ def prefix_record(report: Content, budget: float) -> Record:
     return {"groups": report.prefix(stage), "cost": report.training_curve.costs[stage], "value": value, "error": error}
 
 
-def plan_explained(plan: Plan) -> float:
-    """Return the share of the training loss that a plan removes, as `order_columns` counts it."""
-    return float(training_curve(plan.model_).values[-1])
-
-
 def plan_record(plan: Plan) -> Record:
     """Return a plan, and what is proven of it, as numbers and in words.
 
-    The value and its bound subtract the ridge penalty and the correction; ``explained`` does not.
+    The value and its bound subtract the ridge penalty and the correction; ``explained``, as in `order_columns`, does
+    not.
     """
     if plan.optimal:
         proof, meaning = "proven best", "No other groups within this budget explain the known rows better."
@@ -236,9 +236,11 @@ def plan_record(plan: Plan) -> Record:
     else:
         proof = "the best found"
         meaning = "A short search found nothing better within this budget. That there is nothing better is not proven."
+    if plan.model_.penalties is not None:
+        meaning += " What counts is what groups explain less the correction of the model."
     names = ("groups", "cost", "value", "bound", "ratio", "optimal", "refitted")
     numbers = {name: getattr(plan, name) for name in names}
-    return {**numbers, "explained": plan_explained(plan), "proven": proof, "meaning": meaning}
+    return {**numbers, "explained": float(training_curve(plan.model_).values[-1]), "proven": proof, "meaning": meaning}
 
 
 def next_record(model: AnytimeModel, ranking: NextGroups) -> Record:
@@ -256,7 +258,8 @@ def effects_record(model: AnytimeModel, budget: float | None = None) -> Record:
     effects, in_all = effect_records(model, budget)
     stage = len(model.sequence) if budget is None else model.sequence.stage_at(budget)
     drawn = [{"group": each.group, "caption": each.caption, "picture": each.picture} for each in effects]
-    return {"stage": stage, "effects": drawn, "in_all": in_all}
+    bands = any(each.margins for each in effects)
+    return {"stage": stage, "effects": drawn, "in_all": in_all, "bands": bands}
 
 
 # -- comparisons and proofs --------------------------------------------------------------------------------------

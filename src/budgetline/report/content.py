@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from budgetline.budgets import affordable, points_of_stages
-from budgetline.evaluation.pictures import ScoreEffect
+from budgetline.evaluation.pictures import ScoreEffect, survival_picture
 
 TRAINING, CROSS_VALIDATED, BOUND = "training", "cross-validated", "bound"
 
@@ -177,6 +177,56 @@ class Probabilities:
 
 
 @dataclass(frozen=True)
+class StageInterval:
+    """After a stage, targets lie from ``lower`` to ``upper`` around the prediction; ``covered`` is the measured share.
+
+    ``error`` is its standard error.
+    """
+
+    stage: int
+    lower: float
+    upper: float
+    covered: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals that hold a share of the targets of held-out rows, at some stages."""
+
+    coverage: float
+    stages: tuple[StageInterval, ...]
+
+
+@dataclass(frozen=True)
+class RiskGroup:
+    """Held-out rows of one third of the risks at a budget; the shares without an event up to some times."""
+
+    budget: float
+    name: str
+    rows: int
+    events: int
+    observed: tuple[float, ...]
+    predicted: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RiskGroups:
+    """Thirds of the held-out risks at some budgets: survival as observed (Kaplan-Meier) and predicted, at ``times``."""
+
+    times: tuple[float, ...]
+    groups: tuple[RiskGroup, ...]
+
+    @property
+    def pictures(self) -> dict[float, str]:
+        """Survival functions as SVG, by budget."""
+        by_budget: dict[float, list[tuple[str, tuple[float, ...], tuple[float, ...]]]] = {}
+        for group in self.groups:
+            by_budget.setdefault(group.budget, []).append((group.name, group.observed, group.predicted))
+        return {budget: survival_picture(self.times, several) for budget, several in by_budget.items()}
+
+
+@dataclass(frozen=True)
 class Content:
     """Everything that a report says; `budgetline.Report` renders it."""
 
@@ -198,6 +248,8 @@ class Content:
     effects: tuple[ScoreEffect, ...] = ()
     effects_in_all: int = 0
     probabilities: Probabilities | None = None
+    risks: RiskGroups | None = None
+    intervals: Intervals | None = None
 
     @property
     def total_cost(self) -> float:

@@ -30,10 +30,16 @@ from budgetline.report.formatting import COST_UNITS, warning_once
 from budgetline.report.on_folds import (
     OWN,
     Orders,
+    RiskRows,
     counts_on_fold,
+    errors_on_fold,
+    intervals,
     methods_of,
     other_orders,
     probabilities,
+    risk_groups,
+    risk_times,
+    risks_on_fold,
 )
 from budgetline.report.report import Report
 
@@ -67,8 +73,7 @@ def make_report(
     X, y : the data that the model was fitted to, optional
         With them, the report has cross-validated values and other orders; without, the training curve only.
     metric, pos_label : as in `budget_curve`
-        Default: "roc_auc", for more classes "accuracy", for rankings "ndcg@10", for survival times "concordance", else
-        and without data "explained".
+        Default, by the task: "roc_auc", "accuracy", "ndcg@10", "concordance" or "explained"; without data "explained".
     cv : int, splitter or iterable
         A number makes folds of shuffled rows, with equal shares of classes; for other folds pass a splitter.
     baselines : bool
@@ -95,8 +100,7 @@ def make_report(
         report = describe(found, training_curve(found))
     else:
         orders = other_orders(found, random_state) if baselines else {}
-        together = rows.together is not None
-        folds = make_folds(cv, found.classes is not None, random_state=random_state, grouped=together)
+        folds = make_folds(cv, found.classes is not None, random_state=random_state, grouped=rows.together is not None)
         with warning_once():
             report = _with_data(model, orders, rows, metric, folds, progress)
     effects, in_all = _effects(found, model, X)
@@ -157,20 +161,30 @@ def _with_data(
     splits, costs = rows.splits(cv, found.classes is not None), (0.0, *found.sequence.cumulative_costs.tolist())
     # 1. fit every method to every fold, and look at the models of the folds
     two = isinstance(found, AnytimeModel) and len(class_names(found)) == 2
+    of_numbers = task_name(found) == "regression" and not found.target_shape and rows.weight is None
+    errors = list[Float]()
+    at = tuple(share * costs[-1] for share in SHARES)
+    bought = tuple(budget for budget in at if found.sequence.stage_at(budget))
+    times, risks = risk_times(found, rows.y), list[list[RiskRows]]()
     curves, counts = {name: list[BudgetCurve]() for name in (OWN, *orders)}, list[Float]()
     for fit in fits_on_folds(methods_of(model, orders), rows, metric, splits, progress):
         curves[fit.method].append(fit.curve)
         if fit.method == OWN and two:
             counts.append(counts_on_fold(fit.fitted, rows.take(fit.test), costs))
+        if fit.method == OWN and of_numbers:
+            errors.append(errors_on_fold(fit.fitted, rows.take(fit.test), costs))
+        if fit.method == OWN and times is not None:
+            risks.append(risks_on_fold(fit.fitted, rows.take(fit.test), bought, times))
     # 2. describe the model and what was found
     training = budget_curve(model, rows.X, rows.y, metric=metric, sample_weight=rows.weight, qid=rows.qid)
     held_out, made = BudgetCurve.mean(curves[OWN]), folds_in_words(cv)
     report = describe(found, training, held_out, y=rows.y, weight=rows.weight, folds_made=made)
-    at = tuple(share * report.total_cost for share in SHARES)
     notes = {OWN: "as fitted; each fold learns its own order"} | {name: note for name, (note, _) in orders.items()}
     methods = tuple(method_record(name, note, curves[name], report.total_cost, at) for name, note in notes.items())
     return replace(
         report,
         comparison=ComparedMethods(SHARES, at, methods) if orders else None,
         probabilities=probabilities(costs, counts) if counts else None,
+        intervals=intervals(costs, errors) if len(errors) > 1 else None,
+        risks=None if times is None else risk_groups(bought, times, risks),
     )
