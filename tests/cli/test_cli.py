@@ -483,9 +483,9 @@ def test_predictions_in_chunks_are_those_of_the_whole(kind, run, monkeypatch):
     sizes = []
     respond = AnytimeModel.respond
 
-    def spy(model, scores, method):
+    def spy(model, scores, *more):
         sizes.append(len(scores))
-        return respond(model, scores, method)
+        return respond(model, scores, *more)
 
     monkeypatch.setattr(AnytimeModel, "respond", spy)
     assert run("predict", "m", path, "--stage", 2, "-o", "out.csv").code == 0
