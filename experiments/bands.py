@@ -84,9 +84,11 @@ def report(effort: tuple[range, tuple[int, ...]]) -> list[str]:
     lines = [
         "# Bands on effects",
         "",
+        "Made by `python experiments/bands.py --write docs/results/bands.md`.",
+        "",
         "A band of 90 % on an effect should cover the true effect at 90 % of the places where the data are. With",
-        "twelve knots it does. With fewer, as the default has for few rows, curves cannot follow the effect with two",
-        "hills, and its band, which knows of noise only, misses it.",
+        "twelve knots it does so on average, but less for the effect with two hills. With fewer knots, as the default",
+        "has for few rows, curves cannot follow that effect: a band knows of noise only, and misses it.",
         "",
         f"The share covered, mean over {len(seeds)} draws ± standard error, and for every effect. The data are",
         "generated and additive, the groups and their order are given, the encoding is `spline`, and alpha is `auto`.",

@@ -213,12 +213,14 @@ PUBLIC = {
         "BudgetCurve",
         "BudgetCurveDisplay",
         "Certificate",
+        "CoverageDisplay",
         "Encoding",
         "Extractor",
         "FeatureGroups",
         "FixedOrder",
         "GroupLassoPath",
         "Moments",
+        "ReliabilityDisplay",
         "Report",
         "StagedEstimators",
         "budget_curve",
@@ -313,7 +315,7 @@ def test_only_fit_model_and_files_make_a_model():
         for node in ast.walk(tree_of(name))
         if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "AnytimeModel"
     }
-    assert calls == {"budgetline.fitting.fit_model", "budgetline.persistence.model_record"}
+    assert calls == {"budgetline.fitting.fit_model", "budgetline.persistence.restored_model"}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -43,7 +43,7 @@ model = bl.AnytimeRegressor(groups).fit(X, y)
 table = Data("data.csv")
 start = opening_state(table)
 def explored(state):
-    learn(table.read("y"), state, None, lambda: None, lambda *_: None, lambda _: None)
+    learn(table.read("y"), state, lambda: None, lambda *_: None, lambda _: None)
 def cli(arguments):
     sys.argv = ["budgetline", *arguments]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):

@@ -26,7 +26,8 @@ SECTIONS = {
         "sequencing.greedy_sequence",
     ],
     "Evaluation": [
-        "budget_curve", "cross_val_budget_curve", "compare", "BudgetCurve", "BudgetCurveDisplay", "timeliness",
+        "budget_curve", "cross_val_budget_curve", "compare", "BudgetCurve", "BudgetCurveDisplay",
+        "ReliabilityDisplay", "CoverageDisplay", "timeliness",
         "stopping_cost", "evaluation.Effects", "evaluation.effects.Effect", "evaluation.ndcg_score",
         "evaluation.map_score", "evaluation.concordance", "evaluation.cascade", "evaluation.cascades",
         "evaluation.Cascade",

@@ -124,7 +124,7 @@ class _Tally:
 
     @property
     def identifier(self) -> str:
-        """Why the column is an identifier or free text, "" if it is none."""
+        """Why the column is an identifier or free text, or ""."""
         known = self.kind in ("integer", "text", "category") or (self.kind == "number" and self.whole)
         if not known or not self.first:
             return ""

@@ -38,7 +38,7 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def identifier(column: RawColumn) -> str:
-    """Return why a column is an identifier or free text, in words; "" if it is none.
+    """Return why a column is an identifier or free text, in words, or "" for all other columns.
 
     Examples
     --------

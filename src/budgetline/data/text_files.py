@@ -67,7 +67,7 @@ class CsvFiles:
             if batch is None or set(batch.schema.types) == {pa.null()}:
                 continue
             _check_text(path, written, batch)
-            # a comma between fields is not in numbers, and beside decimal points decimal commas stay text
+            # numbers with decimal commas stay text if commas separate fields, or if other numbers have points
             if written.delimiter != "," and not _decimals(batch):
                 commas = replace(written, decimal=",")
                 if (other := _first_batch(path, commas)) is not None and _decimals(other):

@@ -13,6 +13,7 @@ from budgetline.explore.fits import Check, Learned, Tell, fold_curves
 from budgetline.explore.state import State
 from budgetline.groups import FeatureGroups
 from budgetline.model.anytime import AnytimeModel
+from budgetline.model.intervals import interval_of
 from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
 from budgetline.report.builders import (
@@ -24,6 +25,7 @@ from budgetline.report.builders import (
     next_record,
     plan_record,
     prefix_record,
+    task_name,
 )
 from budgetline.report.content import CROSS_VALIDATED
 from budgetline.report.formatting import listed
@@ -41,7 +43,8 @@ def preliminary_part(model: AnytimeModel, before: Sequence[str] | None) -> Part:
     costs = zip(sequence.groups, sequence.costs.tolist(), sequence.cumulative_costs.tolist(), strict=True)
     steps = [
         {
-            "step": step, "group": group, "cost": cost, "cumulative_cost": spent, "point": None, "value": None,
+            "step": step, "group": group, "cost": cost, "cumulative_cost": spent,
+            "point": None, "value": None, "agreement": None,
             "moved": place[group] - step if group in place else None,
         }
         for step, (group, cost, spent) in enumerate(costs, start=1)
@@ -61,16 +64,29 @@ def order_part(found: Learned, before: Sequence[str] | None) -> Part:
     part, report = preliminary_part(found.model, before), found.content
     steps = part["steps"]
     assert isinstance(steps, list)
-    for step, point in zip(steps, report.points[1:], strict=True):
-        step["point"], step["value"] = point, report.main_curve.values[point]
+    for step, point, told in zip(steps, report.points[1:], report.sequence, strict=True):
+        step["point"], step["value"], step["agreement"] = point, report.main_curve.values[point], told.agreement
     return part | {
         "preliminary": False,
         "headline": report.headline,
         "measure": asdict(report.measure),
         "curve": asdict(report.main_curve),
         "training": asdict(report.training_curve),
+        "usual_errors": usual_errors(found.model),
         "warnings": found.notes,
     }
+
+
+def usual_errors(model: AnytimeModel) -> list[tuple[float | None, ...]] | None:
+    """Return from where to where 90 % of the targets are around the mean prediction, at every stage.
+
+    None if no errors were held out, or targets are classes, ranks or several.
+    """
+    if model.errors is None or task_name(model) != "regression" or model.target_shape:
+        return None
+    mean = model.stages.null_intercept[None]
+    ends = (interval_of(model, mean, stage, 0.9) for stage in range(1 + model.n_stages))
+    return [tuple(known(bound[0] - model.results(mean, "predict")[0]) for bound in each) for each in ends]
 
 
 # -- budget ----------------------------------------------------------------------------------------------------

@@ -17,13 +17,29 @@ import numpy as np
 
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
+from budgetline.glm.engines import Loss
 from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, leading, weighted_square
 from budgetline.glm.row_sets import RowSets, SetPoint
-from budgetline.glm.rows_engine import TOGETHER
+from budgetline.glm.rows_engine import TOGETHER, RowsEngine, engine_of_rows
 from budgetline.glm.set_families import SetFamily
 from budgetline.messages import shown
 from budgetline.moments.columns import StandardisedColumns, standardised_columns
 from budgetline.moments.tallies import RowSample, sample_of
+
+
+def engine_for(
+    rows: Rows,
+    order: Positions,
+    family: Loss | SetFamily,
+    names: Sequence[str] | None = None,
+    weights: Float | None = None,
+    *,
+    alone: bool = False,
+) -> RowsEngine | SetsEngine:
+    """Return the engine of rows in memory for a loss; parameters as of ``engine_of_rows``."""
+    if isinstance(family, SetFamily):
+        return engine_of_sets(rows, order, family, names, weights, alone=alone)
+    return engine_of_rows(rows, order, family, names, weights, alone=alone)
 
 
 def engine_of_sets(

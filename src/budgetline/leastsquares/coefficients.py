@@ -131,6 +131,16 @@ def solve_normal(U: Float, gradient: Float) -> Float:
     return np.asarray(solve_triangular(U, half, check_finite=False))
 
 
+def triangular_inverse(U: Float) -> Float:
+    """Return the inverse of an upper triangular matrix."""
+    if U.size == 0:
+        return np.zeros_like(U)
+    inverse, info = lapack.dtrtri(U)
+    if info != 0:
+        raise np.linalg.LinAlgError("the factor of the chosen columns is singular")
+    return np.triu(inverse)  # dtrtri leaves the rounding noise below the diagonal of U
+
+
 def _few_threads(U: Float) -> AbstractContextManager[None]:
     """Keep BLAS to one thread if U is small: several take as long, or far longer if the machine has other work."""
     return one_blas_thread() if U.shape[1] <= SMALL else nullcontext()

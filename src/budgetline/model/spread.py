@@ -50,7 +50,7 @@ class Spread:
             k = int(np.searchsorted(begins, columns[0], side="right")) - 1
             width, before = int(self.widths[k]), self.widths[:k]
             rows, others = np.tril_indices(width)
-            start = first + int((before * (before + 1) // 2).sum())
+            start = first + int(_entries(before).sum())
             block = np.zeros((width, width, self.values.shape[1]))
             block[rows, others] = block[others, rows] = self.values[start : start + rows.size]
             inside = np.ix_(columns - begins[k], columns - begins[k])
@@ -60,8 +60,12 @@ class Spread:
 
     def _starts(self, column_ends: Positions) -> Positions:
         """Return where the entries of every stage begin, and the number of all."""
-        entries = np.cumsum(self.widths * (self.widths + 1) // 2)
+        entries = np.cumsum(_entries(self.widths))
         return np.append(0, np.cumsum(entries[np.searchsorted(np.cumsum(self.widths), column_ends)])).astype(np.intp)
+
+
+def _entries(widths: Positions) -> Positions:
+    return np.asarray(widths * (widths + 1) // 2)
 
 
 def block_widths(owners: Positions) -> Positions:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-from scipy.linalg import cho_factor, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg import cho_factor
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.codec import AtLeast
@@ -68,7 +68,7 @@ class LinearSubset:
         kept = self.kept[:end]
         rank = int(kept.sum())
         U, z = self.U[:rank, :end], self.z[:rank]
-        root = solve_triangular(U, np.eye(rank)) if kept.all() else np.linalg.pinv(U)
+        root = np.triu(dtrtri(U)[0]) if kept.all() else np.linalg.pinv(U)
         free = self.n_rows - 1 - int((kept & varying).sum()) + alpha * float((root[varying] ** 2).sum())
         if free < 1:
             return None

@@ -23,10 +23,8 @@ from budgetline.bounds.certificate import Certificate
 from budgetline.bounds.problem import Conditions, GroupNames, Quadratic
 from budgetline.bounds.search import BestSet, best_sets
 from budgetline.devices import like
-from budgetline.fitting.fit_model import fit_model
+from budgetline.fitting import Recipe, RowsTraining, fit_model
 from budgetline.fitting.linear import fit_gram, warn_from_moments
-from budgetline.fitting.recipe import Recipe
-from budgetline.fitting.rows_training import RowsTraining
 from budgetline.inputs import check_number
 from budgetline.messages import printable, some
 from budgetline.model.anytime import AnytimeModel, as_model

@@ -258,7 +258,8 @@ def effects_record(model: AnytimeModel, budget: float | None = None) -> Record:
     effects, in_all = effect_records(model, budget)
     stage = len(model.sequence) if budget is None else model.sequence.stage_at(budget)
     drawn = [{"group": each.group, "caption": each.caption, "picture": each.picture} for each in effects]
-    return {"stage": stage, "effects": drawn, "in_all": in_all}
+    bands = any(each.margins for each in effects)
+    return {"stage": stage, "effects": drawn, "in_all": in_all, "bands": bands}
 
 
 # -- comparisons and proofs --------------------------------------------------------------------------------------

@@ -177,6 +177,28 @@ class Probabilities:
 
 
 @dataclass(frozen=True)
+class StageInterval:
+    """After a stage, targets lie from ``lower`` to ``upper`` around the prediction; ``covered`` is the measured share.
+
+    ``error`` is its standard error.
+    """
+
+    stage: int
+    lower: float
+    upper: float
+    covered: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals that hold a share of the targets of held-out rows, at some stages."""
+
+    coverage: float
+    stages: tuple[StageInterval, ...]
+
+
+@dataclass(frozen=True)
 class RiskGroup:
     """Held-out rows of one third of the risks at a budget; the shares without an event up to some times."""
 
@@ -227,6 +249,7 @@ class Content:
     effects_in_all: int = 0
     probabilities: Probabilities | None = None
     risks: RiskGroups | None = None
+    intervals: Intervals | None = None
 
     @property
     def total_cost(self) -> float:

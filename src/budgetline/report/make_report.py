@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from budgetline.arrays import Float
-from budgetline.budgets import affordable
 from budgetline.evaluation.budget_curves import budget_curve, training_curve
 from budgetline.evaluation.comparison import fits_on_folds
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import as_metric
 from budgetline.evaluation.pictures import ScoreEffect
 from budgetline.evaluation.resampling import Samples, folds_in_words, make_folds
-from budgetline.evaluation.survival import baseline_of
-from budgetline.glm.set_families import Cox
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, Staged, as_model, as_staged
 from budgetline.optimality import Certificate
@@ -35,6 +32,8 @@ from budgetline.report.on_folds import (
     Orders,
     RiskRows,
     counts_on_fold,
+    errors_on_fold,
+    intervals,
     methods_of,
     other_orders,
     probabilities,
@@ -115,8 +114,6 @@ def _check_arguments(model: object, rows: Samples, metric: object, certificate: 
         raise ValueError("give both X and y, or neither")
     if rows.X is not None and not hasattr(model, "get_params"):
         raise TypeError(f"with X and y, give the estimator instead of its {type(model).__name__}: every fold is fitted")
-    if rows.X is not None and isinstance(as_staged(model).family, Cox):
-        baseline_of(as_model(model))  # every fold is fitted without strata
     if rows.X is not None and not (hasattr(rows.X, "shape") or hasattr(rows.X, "__len__")):
         raise TypeError(f"X must be a table in memory, to draw folds from, not {type(rows.X).__name__}")
     if rows.X is None:
@@ -164,14 +161,18 @@ def _with_data(
     splits, costs = rows.splits(cv, found.classes is not None), (0.0, *found.sequence.cumulative_costs.tolist())
     # 1. fit every method to every fold, and look at the models of the folds
     two = isinstance(found, AnytimeModel) and len(class_names(found)) == 2
+    of_numbers = task_name(found) == "regression" and not found.target_shape and rows.weight is None
+    errors = list[Float]()
     at = tuple(share * costs[-1] for share in SHARES)
-    bought = tuple(budget for budget in at if affordable(found.sequence.cumulative_costs, budget))
-    times, risks = risk_times(rows.y) if isinstance(found.family, Cox) else None, list[list[RiskRows]]()
+    bought = tuple(budget for budget in at if found.sequence.stage_at(budget))
+    times, risks = risk_times(found, rows.y), list[list[RiskRows]]()
     curves, counts = {name: list[BudgetCurve]() for name in (OWN, *orders)}, list[Float]()
     for fit in fits_on_folds(methods_of(model, orders), rows, metric, splits, progress):
         curves[fit.method].append(fit.curve)
         if fit.method == OWN and two:
             counts.append(counts_on_fold(fit.fitted, rows.take(fit.test), costs))
+        if fit.method == OWN and of_numbers:
+            errors.append(errors_on_fold(fit.fitted, rows.take(fit.test), costs))
         if fit.method == OWN and times is not None:
             risks.append(risks_on_fold(fit.fitted, rows.take(fit.test), bought, times))
     # 2. describe the model and what was found
@@ -184,5 +185,6 @@ def _with_data(
         report,
         comparison=ComparedMethods(SHARES, at, methods) if orders else None,
         probabilities=probabilities(costs, counts) if counts else None,
+        intervals=intervals(costs, errors) if len(errors) > 1 else None,
         risks=None if times is None else risk_groups(bought, times, risks),
     )

@@ -19,9 +19,10 @@ from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.resampling import Samples
 from budgetline.evaluation.survival import baseline_of, kaplan_meier, survival_of
 from budgetline.glm.families import SquaredError
+from budgetline.glm.set_families import Cox
 from budgetline.inputs import check_survival
 from budgetline.model.anytime import Staged, as_model
-from budgetline.report.content import Probabilities, RiskGroup, RiskGroups, StageCounts
+from budgetline.report.content import Intervals, Probabilities, RiskGroup, RiskGroups, StageCounts, StageInterval
 from budgetline.sequencing import RandomOrder
 
 OWN = "this model"
@@ -29,8 +30,10 @@ RISKS, N_TIMES = ("low", "middle", "high"), 25
 RiskRows = tuple[Float, Mask, Positions, Float]
 Orders = dict[str, tuple[str, dict[str, Any]]]
 """Ways to order groups: name -> (description, settings of an estimator)."""
+COVERAGE = 0.9
+"""Share of the targets that intervals are to hold."""
 MOST_STAGES = 40
-"""Probabilities are counted at this number of stages at most, evenly spread."""
+"""Probabilities are counted, and intervals measured, at this number of stages at most, evenly spread."""
 FINE = (0.001, 0.002, 0.003, 0.005, 0.007)
 """Thresholds below 1 %, and above 99 % mirrored: rare classes have small probabilities."""
 THRESHOLDS = np.array([*FINE, *np.arange(1, 100) / 100, *(1 - np.array(FINE[::-1]))]).round(3)
@@ -113,6 +116,30 @@ def counts_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Flo
     return found
 
 
+def errors_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
+    """Return y less its prediction for held-out rows, shape (stages, n), at the stages that are counted."""
+    held = HeldOut.of(fitted, rows.X, rows.y)
+    after = affordable(held.model.sequence.cumulative_costs, np.array([costs[k] for k in counted_stages(costs)]))
+    after[0] = 0  # not even free groups
+    predicted = [view.respond("predict") for view in held.views()]
+    return np.array([held.targets[:, 0] - predicted[stage] for stage in after])
+
+
+def intervals(costs: Sequence[float], folds: Sequence[Float]) -> Intervals:
+    """Return intervals from the errors of all folds; those that are measured on a fold come from the other folds."""
+    found, ends = [], ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2)
+    for k, stage in enumerate(counted_stages(costs)):
+        inside = []
+        for own, fold in enumerate(folds):
+            others = np.concatenate([each[k] for j, each in enumerate(folds) if j != own])
+            lower, upper = np.quantile(others, ends, method="weibull")
+            inside.append((lower <= fold[k]) & (fold[k] <= upper))
+        covered, n = float(np.concatenate(inside).mean()), sum(each.size for each in inside)
+        lower, upper = np.quantile(np.concatenate([each[k] for each in folds]), ends, method="weibull").tolist()
+        found.append(StageInterval(stage, lower, upper, covered, float(np.sqrt(covered * (1 - covered) / n))))
+    return Intervals(COVERAGE, tuple(found))
+
+
 def risks_on_fold(fitted: object, rows: Samples, budgets: Sequence[float], times: Float) -> list[RiskRows]:
     """Return times, events, thirds of the risks and predicted survival of held-out rows, for every budget."""
     held = HeldOut.of(fitted, rows.X, rows.y)
@@ -139,8 +166,11 @@ def risk_groups(budgets: Sequence[float], times: Float, folds: Sequence[Sequence
     return RiskGroups(tuple(times.tolist()), tuple(found))
 
 
-def risk_times(y: object) -> Float:
-    """Return times from 0 to that by which most events have happened."""
+def risk_times(model: Staged, y: object) -> Float | None:
+    """Return times from 0 to that by which most events have happened; None if the targets are no survival times."""
+    if not isinstance(model.family, Cox):
+        return None
+    baseline_of(as_model(model))  # with strata there is none, and every fold would need one
     time, event = check_survival(y, _num_samples(y))
     return np.linspace(0.0, np.quantile(time[event], 0.9), N_TIMES)
 

@@ -185,6 +185,15 @@ function chip(name, kind) {
   found.className = kind;
   return found;
 }
+// Where most targets are around their predictions.
+function showInterval(stage) {
+  const found = record.intervals?.stages.findLast(s => s.stage <= stage);
+  $("interval").hidden = !found;
+  if (!found) return;
+  $("interval-label").textContent = `${amount(100 * record.intervals.coverage)} % of held-out targets`;
+  $("interval-ends").textContent = `prediction ${change(found.lower, "general")} to ${change(found.upper, "general")}`;
+  $("interval-measured").textContent = `measured coverage ${withError(found.covered, found.error, "percent")}`;
+}
 const slider = $("budget"), field = $("budget-number");
 function setBudget(wanted, by) {
   budget = Math.min(total, Math.max(0, wanted));
@@ -199,6 +208,7 @@ function setBudget(wanted, by) {
   $("count").textContent = `${stage} of ${sequence.length}`;
   const bought = sequence.slice(0, stage).map(s => s.group);
   $("groups").replaceChildren(...(stage ? bought : ["none"]).map(name => chip(name, stage ? "" : "none")));
+  showInterval(stage);
   $("next-group").replaceChildren(...(next ? named(next.group) : ["none: all groups are computed"]));
   const effect = next ? change(difference(main.values[pointOf(stage)], main.values[pointOf(stage + 1)]), style) : "";
   $("next-what").textContent = next

@@ -60,6 +60,8 @@ class Report(Content):
         What columns add to the score at the last stage, those with the largest range of ``effects_in_all``.
     probabilities : record with thresholds, stages (stage, first, second); or None
         Held-out rows of each of two classes, counted by the predicted probability of the second.
+    intervals : record with coverage, stages (stage, lower, upper, covered, error); or None
+        Of a regression: from where to where around the prediction held-out targets are, and the measured coverage.
     risks : record with times, groups (budget, name, rows, events, observed, predicted); or None
         Survival of held-out rows of low, middle and high risk.
 

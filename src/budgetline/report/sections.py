@@ -152,14 +152,37 @@ def _risks(content: Content) -> Section | None:
     return Section("Who is at risk", intro, header, tuple(rows), frozenset({0}))
 
 
+def _intervals(content: Content) -> Section | None:
+    """Return between which errors most targets are, after some stages."""
+    if (found := content.intervals) is None:
+        return None
+    rows = []
+    for each in found.stages:
+        ends = (
+            change(each.lower, "general"),
+            change(each.upper, "general"),
+            number(each.upper - each.lower, "general"),
+        )
+        cells = (amount(content.training_curve.costs[each.stage]), count(each.stage, "group"), *ends)
+        rows.append((*cells, with_error(each.covered, each.error, "percent")))
+    header = ("budget from", "groups computed", "from", "to", "width", "measured coverage")
+    intro = (
+        f"{100 * found.coverage:g} % of the targets of held-out rows lie between these distances from the prediction."
+        " The coverage of each fold is measured with intervals from the other folds, ± its standard error. Intervals"
+        " for single rows, which may be wider where errors are larger, come from predict_interval."
+    )
+    return Section("How far off are predictions?", intro, header, tuple(rows), frozenset({1}))
+
+
 def _effects(content: Content) -> Section | None:
     """Return, for every effect, its lowest and its highest value, and where they are."""
     if not content.effects:
         return None
     rows, two = [], len(content.task.classes) == 2
     for effect in content.effects:
-        ends = (effect.values.index(end(effect.values)) for end in (min, max))
-        cells = (cell for k in ends for cell in (number(effect.values[k], "general"), _place(effect, k)))
+        ends, margins = (effect.values.index(end(effect.values)) for end in (min, max)), effect.margins
+        values = ((with_error(effect.values[k], margins[k] if margins else None, "general"), k) for k in ends)
+        cells = (cell for text, k in values for cell in (text, _place(effect, k)))
         rows.append((effect.name if two else effect.caption, effect.group, *cells))
     lowest, highest = (f", towards {name}" for name in content.task.classes) if two else ("", "")
     header = ("column", "group", f"lowest effect{lowest}", "at", f"highest effect{highest}", "at")
@@ -179,6 +202,13 @@ def _about_effects(content: Content) -> str:
         f"What each column adds to {score} when all groups are bought. Numbers have a curve, with marks where the data"
         " are. Categories have bars, and pairs of columns have shades. Every effect has mean 0 over the training data."
     )
+    if all(effect.margins for effect in content.effects):
+        found += (
+            " Light bands, thin lines and ± are pointwise bands of 90 %: how far the noise of the rows may have moved"
+            " an effect, if the choice of the groups is taken as given."
+        )
+    else:
+        found += " There are no bands, because the dispersion of the loss, or of so few rows, is unknown."
     if len(content.effects) < content.effects_in_all:
         found += f" These are the {len(content.effects)} effects with the largest range, of {content.effects_in_all:,}."
     return found
@@ -262,6 +292,7 @@ SECTIONS: dict[str, Callable[[Content], Section | None]] = {
     "order": _order,
     "buys": _budgets,
     "thresholds": _thresholds,
+    "intervals": _intervals,
     "risks": _risks,
     "effects": _effects,
     "comparison": _comparison,

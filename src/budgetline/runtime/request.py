@@ -65,7 +65,7 @@ class Request:
         self._deadline = self._start + deadline
         self._budget = budget * (1 + SLACK)
         self._features = self._models.arrived(len(raws))
-        self._next = 0  # all earlier steps are started, skipped or known
+        self._next, self._end = 0, len(setup.steps)  # all earlier steps are started, skipped or known; no later ones
         self._running: dict[int, Call] = {}
         self._have = self._ready = 0  # sets of groups: that are here, and whose model was solved while waiting
         self._judged, self._verdict = 0, False  # the groups at the last look at early exit, and what it said
@@ -85,8 +85,12 @@ class Request:
         self._features.put(position, values, [])
         self._have |= 1 << position
 
+    def stop_at(self, stage: int) -> None:
+        """Start only the first groups."""
+        self._end = stage
+
     def take_over(self, earlier: Request, inputs: Positions) -> None:
-        """Use what an earlier run has computed, for these of its inputs; shared costs stay paid."""
+        """Go on after an earlier run, with these of its inputs: no group is tried again, and shared costs stay paid."""
         place = {int(row): k for k, row in enumerate(inputs)}
         for j in range(len(self._setup.steps)):
             if earlier._have >> j & 1:
@@ -95,6 +99,7 @@ class Request:
                     self._features.put(j, earlier._features.values(j)[inputs], lacking)
                     self._have |= 1 << j
         self._paid |= earlier._paid
+        self._next = earlier._next
 
     def steps(self, stream: bool) -> Iterator[float | Prediction]:
         """Yield times to wait until; a stream also has predictions before the first group and between groups."""
@@ -143,13 +148,13 @@ class Request:
             return step
         if self._running:
             return None
-        if self._next < len(self._setup.steps):
+        if self._next < self._end:
             return "budget"
         return "deadline" if self._skipped else "complete"
 
     def _startable(self) -> GroupStep | None:
         """Skip groups that cannot be computed or would be late; return the next group if it can start now."""
-        while self._next < len(self._setup.steps):
+        while self._next < self._end:
             step = self._setup.steps[self._next]
             if step.derived is not None:
                 if any(j in self._running for j in step.requires):

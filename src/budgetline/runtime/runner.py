@@ -12,7 +12,7 @@ from weakref import ref
 
 import numpy as np
 
-from budgetline.evaluation.cascades import Cascade, within_level
+from budgetline.evaluation.cascades import Cascade, check_ranks, within_level
 from budgetline.inputs import check_integer, check_number
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.intervals import check_intervals
@@ -206,22 +206,23 @@ class AnytimeRunner:
             Seconds from now. If it comes before the last level, the ranking is that of the groups that arrived.
         """
         documents, start = check_raws(raws), self._clock.now()
-        costs = np.append(0.0, self._setup.model.sequence.cumulative_costs)
-        check_integer("the last stage of a cascade", cascade.stages[-1], ge=0, le=costs.size - 1)
+        last_stage = check_ranks(self._setup.model).n_stages
+        check_integer("the last stage of a cascade", cascade.stages[-1], le=last_stage)
+        limit = inf if deadline is None else check_number("deadline", deadline, "number of seconds")
         left, scores = np.arange(len(documents)), np.zeros(len(documents))
-        levels, spent, paid = np.zeros(len(documents), dtype=np.intp), 0.0, 0.0
+        levels, spent = np.zeros(len(documents), dtype=np.intp), 0.0
         earlier: Request | None = None
         chosen = left
         for level, stage in enumerate(cascade.stages):
-            seconds = None if deadline is None else deadline - (self._clock.now() - start)
-            budget = float(costs[stage] - paid)
-            request = self._request([documents[i] for i in left], False, seconds, budget, None)
+            seconds = limit - (self._clock.now() - start)
+            request = self._request([documents[i] for i in left], False, seconds, None, None)
+            request.stop_at(stage)
             if earlier is not None:
                 request.take_over(earlier, chosen)
             *_, last = self._drive(request, stream=False)
             scores[left] = level + within_level(np.asarray(last.value, dtype=np.float64))
             levels[left] = level + 1
-            spent, paid, earlier = spent + last.spent * left.size, float(costs[stage]), request
+            spent, earlier = spent + last.spent * left.size, request
             late = last.reason in ("deadline", "interrupted")
             if late or level == len(cascade.keep):
                 break
