@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.inputs import finite_floats
+from budgetline.inputs import check_survival, finite_floats
 from budgetline.model.anytime import AnytimeModel
 
 BRIER_TIMES = 100
@@ -61,7 +61,8 @@ def concordance(time: ArrayLike, event: ArrayLike, scores: ArrayLike) -> float:
     >>> concordance([1.0, 2.0, 3.0], [True, True, False], [0.9, 0.1, 0.5])
     0.6666666666666666
     """
-    when, happened, points = np.asarray(time), np.asarray(event, dtype=bool), np.asarray(scores)
+    points = finite_floats("scores", scores, 1)
+    when, happened = check_survival((time, event), points.size)
     # events before censored rows of the same time; tied events by score, so that none counts as concordant
     order = np.lexsort((points, ~happened, when))
     when, happened, rank = when[order], happened[order], np.unique(points[order], return_inverse=True)[1]
@@ -128,5 +129,7 @@ def kaplan_meier(time: Float, leaves: Mask, at: Float, *, last: bool = False) ->
 
 def brier_times(time: Float, event: Mask) -> Float:
     """Return the times of an integrated Brier score: from the first tenth to the last tenth of the times of events."""
+    if not event.any():
+        raise ValueError("the Brier score is undefined: no row has an event")
     first, last = np.quantile(time[event], [0.1, 0.9])
     return np.linspace(first, last, BRIER_TIMES)

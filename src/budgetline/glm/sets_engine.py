@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -56,14 +57,28 @@ def engine_of_sets(
         raise TypeError(f"loss {shown(family.loss)} is computed on the host: pass a NumPy array, not one on a device")
     A, _, _ = standardised_columns(rows, names, weights)
     sets = family.sets(rows.Y, A.root**2)
-    if not sets.target.any():
-        raise ValueError(NOTHING[family.loss])
-    return SetsEngine(replace(A, X=A.X[sets.order], root=A.root[sets.order]), sets, order, alone=alone)
+    engine = SetsEngine(replace(A, X=A.X[sets.order], root=A.root[sets.order]), sets, order, alone=alone)
+    check_comparable(engine, family.loss, some=bool(sets.target.any()))
+    return engine
 
 
+def check_comparable(engine: Any, loss: str, *, some: bool = True) -> None:
+    """Raise an error if nothing can be learned from the targets: there are none, or no scores are better than equal."""
+    if engine.y_spread < ROUNDING:
+        none, equal = NOTHING[loss]
+        raise ValueError(equal if some else none)
+
+
+ROUNDING = 1e-9
 NOTHING = {
-    "listwise": "no query of positive weight has a relevant document: y must be above zero somewhere",
-    "cox": "no row of positive weight has an event: nothing can be learned from times of censoring alone",
+    "listwise": (
+        "no query of positive weight has a relevant document: y must be above zero somewhere",
+        "no query has documents of different grades: nothing says which comes first",
+    ),
+    "cox": (
+        "no row of positive weight has an event: nothing can be learned from times of censoring alone",
+        "no event comes before that of another row of its stratum: nothing says who is at risk",
+    ),
 }
 """Errors about targets from which nothing can be learned, by loss."""
 
