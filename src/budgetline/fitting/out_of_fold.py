@@ -107,19 +107,18 @@ class OutOfFold:
         for (train, test), fold in zip(splits, self.folds, strict=True):
             if n_rows > MOST_ROWS:
                 test = np.sort(random.permutation(test)[: -(-test.size * MOST_ROWS // n_rows)])
-            part, recipe = training.part(test), self.recipe
-            if fold.encoding is not None:
-                part, recipe = part.encoded(fold.encoding), recipe.over(fold.encoding)
-            stages = fold.stages
+            rows, stages, encoding = training.rows, fold.stages, fold.encoding
             if stages is None:
-                again = training.part(train)
-                again = again if fold.encoding is None else again.encoded(fold.encoding)
+                again, recipe = training.part(train), self.recipe
+                if encoding is not None:
+                    again, recipe = again.encoded(encoding), recipe.over(encoding)
                 stages = again.fit(recipe).stages
-            rows = part.rows
-            kept = np.flatnonzero(rows.weights > 0)
-            table = rows.block(kept)[:, stages.at_stage(stages.n_stages).columns]
+            if encoding is not None:
+                rows, test = training.part(test).encoded(encoding).rows, np.arange(test.size)
+            test = test[rows.weights[test] > 0]
+            table = rows.block(test)[:, stages.at_stage(stages.n_stages).columns]
             scores = np.stack(list(stages.stage_scores(table)), axis=1)
-            parts.append((scores[:, points_of_stages(costs, fold.costs)], rows.Y[kept], rows.weights[kept]))
+            parts.append((scores[:, points_of_stages(costs, fold.costs)], rows.Y[test], rows.weights[test]))
         scores, Y, weight = map(np.concatenate, zip(*parts, strict=True))
         return scores, Y, weight
 
@@ -191,18 +190,9 @@ def _width(values: Float) -> float:
 
 def _order_statistics(errors: Float, weight: Float) -> tuple[Float, float]:
     """Return order statistics (…, m) of errors (…, n), and how many errors there are: the effective number."""
-    n = errors.shape[-1]
-    if np.all(weight == weight[0]):
-        found = np.sort(errors, axis=-1)
-        if n <= MOST_RANKS:
-            return found, float(n)
-        at = np.linspace(1, n, MOST_RANKS)
-        low = np.minimum(at.astype(np.intp), n - 1)
-        return found[..., low - 1] + (at - low) * (found[..., low] - found[..., low - 1]), float(n)
-    n_rows = max(float(weight.sum() ** 2 / (weight @ weight)), 1.0)
-    order = np.argsort(errors, axis=-1)
-    reached = n_rows * np.cumsum(weight[order], axis=-1) / weight.sum()
-    at = np.linspace(1, n_rows, min(n, MOST_RANKS))
-    flat = zip(reached.reshape(-1, n), np.take_along_axis(errors, order, -1).reshape(-1, n), strict=True)
-    found = np.array([np.interp(at, ranks, own) for ranks, own in flat])
-    return found.reshape(*errors.shape[:-1], at.size), n_rows
+    n, total = errors.shape[-1], weight.sum()
+    n_rows = max(float(total**2 / (weight @ weight)), 1.0)
+    order, at = np.argsort(errors, axis=-1).reshape(-1, n), np.linspace(1, n_rows, min(n, MOST_RANKS))
+    flat = zip(order, errors.reshape(-1, n), strict=True)
+    found = [np.interp(at, n_rows * np.cumsum(weight[by]) / total, own[by]) for by, own in flat]
+    return np.reshape(found, (*errors.shape[:-1], at.size)), n_rows

@@ -10,7 +10,6 @@ from budgetline.arrays import Float, Mask, Positions
 from budgetline.glm.families import Poisson
 from budgetline.glm.set_families import SetFamily
 from budgetline.inputs import check_number
-from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.calibration import Stages
 from budgetline.model.held_out_errors import HeldOutErrors, PredictionInterval, ResidualErrors
@@ -79,6 +78,7 @@ def _errors_of(model: AnytimeModel, coverage: object, what: str) -> HeldOutError
     check_number("coverage", coverage, gt=0, lt=1)
     if model.errors is not None:
         return model.errors
-    if model.estimator.endswith("CV"):
-        raise ValueError(f"{what} need held-out rows in memory, and {shown(model.estimator)} learned from a source")
-    raise ValueError(f"{what} need held-out errors, which {model.estimator} does not have: fit {model.estimator}CV")
+    advice = "AnytimeRegressorCV" if model.classes is None else "AnytimeClassifierCV"
+    if "fold_costs_" in model.learned:
+        raise ValueError(f"{what} need held-out rows in memory, and this {model.estimator} learned from a source")
+    raise ValueError(f"{what} need held-out errors, which {model.estimator} does not have: fit {advice}")
