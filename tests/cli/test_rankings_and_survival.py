@@ -140,7 +140,7 @@ def test_the_task_follows_from_the_columns_or_is_asked_for(searches, run, done):
     scores = budgetline.load("r").predict(pd.DataFrame(X, columns=list("123456")))
     assert found["value"][-1] == pytest.approx(ndcg_score(y, scores, qid, k=5))
     Path("groups.yaml").write_text(
-        "groups:\n  first: {columns: ['1', '2'], cost: 3}\n  rest: {columns: ['4'], cost: 1}\n"
+        "remainder: drop\ngroups:\n  first: {columns: ['1', '2'], cost: 3}\n  rest: {columns: ['4'], cost: 1}\n"
     )
     assert set(done("fit", "train.svm", "-g", "groups.yaml", *PLAIN, "-o", "g")["sequence"]["group"]) == {
         "first",

@@ -21,7 +21,7 @@ def survival_function(
     budget: float | None = None,
     stage: int | None = None,
 ) -> Float:
-    """Return the probability of no event up to each time, shape (n, T), at a budget or stage."""
+    """Return the probability of no event up to each time, shape (n, T); see ``AnytimeSurvival``."""
     known, hazards = baseline_of(model)
     at = known if times is None else finite_floats("times", times, 0)
     if at.ndim != 1:
@@ -98,11 +98,21 @@ def _followers(rank: Positions, event: Mask) -> tuple[int, int]:
     return lower, equal
 
 
-def integrated_brier(time: Float, event: Mask, survival: Float, times: Float) -> float:
+def integrated_brier(time: ArrayLike, event: ArrayLike, survival: ArrayLike, times: ArrayLike) -> float:
     """Return the mean over times (T,) of the Brier score of survival functions (n, T); smaller is better.
 
     Rows count by the inverse probability of not being censored, estimated from the same rows (Graf et al., 1999).
+
+    Examples
+    --------
+    >>> from budgetline.evaluation import integrated_brier
+    >>> integrated_brier([1.0, 2.0, 3.0], [1, 1, 0], [[0.5, 0.0], [1.0, 0.5], [1.0, 1.0]], [1.5, 2.5])
+    0.08333333333333333
     """
+    survival, times = np.asarray(survival, dtype=np.float64), finite_floats("times", times, 1)
+    time, event = check_survival((time, event), len(survival))
+    if survival.shape != (time.size, times.size):
+        raise ValueError(f"survival must have a row per sample and a column per time, got shape {survival.shape}")
     left = censoring_survival(time, event, np.append(times, time))
     at_times, at_own = left[: times.size], left[times.size :]
     died = (time[:, None] <= times) & event[:, None]

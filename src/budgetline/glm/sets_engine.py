@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -58,13 +57,13 @@ def engine_of_sets(
     A, _, _ = standardised_columns(rows, names, weights)
     sets = family.sets(rows.Y, A.root**2)
     engine = SetsEngine(replace(A, X=A.X[sets.order], root=A.root[sets.order]), sets, order, alone=alone)
-    check_comparable(engine, family.loss, some=bool(sets.target.any()))
+    check_comparable(engine.y_spread, family.loss, some=bool(sets.target.any()))
     return engine
 
 
-def check_comparable(engine: Any, loss: str, *, some: bool = True) -> None:
+def check_comparable(spread: float, loss: str, *, some: bool = True) -> None:
     """Raise an error if nothing can be learned from the targets: there are none, or no scores are better than equal."""
-    if engine.y_spread < ROUNDING:
+    if spread < ROUNDING:
         none, equal = NOTHING[loss]
         raise ValueError(equal if some else none)
 

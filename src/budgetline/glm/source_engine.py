@@ -162,7 +162,7 @@ class SourceEngine:
         if isinstance(loss, SetFamily):
             self._null = self.at(np.zeros(1, dtype=np.intp), np.zeros((1, 1)))
             self.y_spread = float(np.sqrt(self._null.spread))
-            check_comparable(self, loss.loss)
+            check_comparable(self.y_spread, loss.loss)
             return
         contrasts = loss.internal(np.eye(mean.size))
         scatter = moments.scatter[order.size :, order.size :]
