@@ -8,7 +8,7 @@ MINIMUM := .venv-minimum
 ADELIE := .venv-adelie
 SURVIVAL := .venv-survival
 # Many tests start processes: they find the modules compiled, even where the environment asks Python to keep nothing.
-PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 KERNELS := Prescott Nehalem Sandybridge Haswell Zen SkylakeX
 NUMERIC := $(addprefix tests/,baselines data datasets estimators evaluation experiments glm leastsquares model moments optimality sequencing shared_costs theory \
 	runtime/test_early_exit.py test_inputs.py test_properties.py test_regressions.py)
@@ -22,7 +22,9 @@ endif
 
 # A copy of the sources; a tree that is tested is installed already, editable.
 demo: $(if $(wildcard $(READY)),$(READY),$(DEMO))
-	$(BIN)/budgetline demo
+	mkdir -p budgetline-demo
+	cd budgetline-demo && ../$(BIN)/budgetline demo && ../$(BIN)/budgetline fit heart.csv -t disease -g heart.yaml && \
+		../$(BIN)/budgetline report heart.budgetline heart.csv -t disease --unit dollars
 
 test: lint types browser $(READY)
 	$(PYTEST) -n 3 -m "not slow" # a fifth of the time is waiting for processes and browsers

@@ -36,7 +36,7 @@ def fit_source(estimator: Any, source: Any) -> Any:
 
 
 def convex_loss() -> Any:
-    """Return the class of a loss of the user's."""
+    """Return the class of a custom loss."""
     try:
         from budgetline.glm import ConvexLoss
     except ImportError:
@@ -114,7 +114,7 @@ def regressions() -> Iterator[tuple[str, Callable[[], Results]]]:
 
 
 def generalised() -> Iterator[tuple[str, Callable[[], Results]]]:
-    """Counts, two classes, three classes, a loss of the user's."""
+    """Counts, two classes, three classes, a custom loss."""
     from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, FeatureGroups
 
     loss_class = convex_loss()
@@ -189,8 +189,8 @@ def proofs() -> Iterator[tuple[str, Callable[[], Results]]]:
             bought = FeatureGroups(groups, costs, **settings)
 
             def proven(moments: Any = moments, bought: Any = bought) -> Results:
-                found = certify(moments, bought, alpha=1e-3, time_limit=600)
-                best = AnytimeRegressor(bought, alpha=1e-3).fit_moments(moments).plan(6.0, time_limit=600)
+                model = AnytimeRegressor(bought, alpha=1e-3).fit_moments(moments)
+                found, best = certify(model, time_limit=600), model.plan(6.0, time_limit=600)
                 plan = {"best": list(best.groups), "value": best.value, "coef": best.model_.stages.coef_path}
                 return {"bounds": found.bounds, "achieved": found.achieved, **plan}
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from budgetline import AnytimeRegressor
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.bounds.problem import Quadratic
 from budgetline.budgets import SLACK, Interpolation, affordable, check_interpolation, check_stop, share_of_budgets
@@ -138,7 +139,8 @@ def best_sequence(
 def _problem(subject: object, feature_groups: object, costs: object, alpha: float | None) -> Quadratic:
     """Return the problem of moments, or of a fitted model, which has its own groups, costs and alpha."""
     if isinstance(subject, Moments):
-        return Quadratic.of_moments(subject, feature_groups, costs, alpha)
+        subject = AnytimeRegressor(feature_groups, costs, alpha=1e-5 if alpha is None else alpha).fit_moments(subject)
+        return problem_of(subject.model_)
     given = {"feature_groups": feature_groups, "costs": costs, "alpha": alpha}
     if wrong := [name for name, value in given.items() if value is not None]:
         raise TypeError(f"{wrong[0]} is for moments; a model has its own")
@@ -155,7 +157,7 @@ def best_values(
 
     No sequence has to reach them all, as the best sets need not contain each other.
     """
-    problem = Quadratic.of_moments(moments, feature_groups, costs, alpha)
+    problem = _problem(moments, feature_groups, costs, alpha)
     if not np.all(floats_of(budgets) >= 0):
         raise ValueError(f"budgets must not be negative, got {shown(budgets)}")
     complete = complete_subsets(problem.prices)

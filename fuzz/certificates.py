@@ -11,9 +11,10 @@ from exact_search import best_sequence
 from shops import CASES, Bundled, bundled
 from truth import KINDS, Problem, best_by_programming, check_verified, make
 
-from budgetline import AnytimeRegressor, Certificate, FeatureGroups, Moments, certify
-from budgetline.bounds.problem import Conditions, Quadratic
+from budgetline import AnytimeRegressor, Certificate, FeatureGroups, FixedOrder, Moments, certify
+from budgetline.bounds.problem import Conditions
 from budgetline.bounds.search import best_sets
+from budgetline.optimality import set_values
 from fuzz.trials import Case
 
 ROUNDING = 1e-11
@@ -74,11 +75,10 @@ def _valid_order(case: Case, problem: Problem) -> list[int]:
 
 
 def _certify(case: Case, problem: Problem, moments: Moments, groups: FeatureGroups) -> None:
-    given = {"sequence": [problem.names[g] for g in _valid_order(case, problem)]} if case["given"] else {}
+    given = {"schedule": FixedOrder([problem.names[g] for g in _valid_order(case, problem)])} if case["given"] else {}
     asked = [case["share"] * float(problem.set_costs[-1])]
-    certificate = certify(
-        moments, groups, alpha=case["alpha"], time_limit=case["time_limit"], budgets=asked, **given
-    )  # fmt: skip
+    model = AnytimeRegressor(groups, alpha=case["alpha"], **given).fit_moments(moments)
+    certificate = certify(model, time_limit=case["time_limit"], budgets=asked)
     check_statements(problem, certificate)
     check_verified(certificate, moments)
     _check_trip(certificate)
@@ -130,7 +130,7 @@ def _best_set(case: Case, problem: Problem, moments: Moments, groups: FeatureGro
     inside = np.isin(np.arange(problem.J), included)
     budget = problem.cost_of(inside) + case["share"] * float(problem.set_costs[-1])
     about = Conditions.of(groups, [f"g{g}" for g in included], [f"g{g}" for g in excluded])
-    quadratic = Quadratic.of_moments(moments, groups, None, case["alpha"])
+    quadratic = set_values.problem_of(AnytimeRegressor(groups, alpha=case["alpha"]).fit_moments(moments).model_)
     lost = case.get("penalty", 0.0) * problem.null_value * (1 + np.arange(problem.J) % 3)
     if lost.any():
         quadratic = replace(quadratic, penalties=lost)

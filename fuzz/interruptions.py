@@ -1,4 +1,4 @@
-"""Saves, passes and commands that are killed, interrupted or run out of disk: the old file or the new one is whole.
+"""Saves and commands that are killed, interrupted or run out of disk: the old file or the new one is whole.
 
 What is interrupted runs in a process of its own, which counts the calls of functions that it makes. It is run once in
 full, then again with an end after a share of these calls: a random moment, but the same one when a case is replayed.
@@ -25,9 +25,8 @@ import numpy as np
 
 import budgetline
 import budgetline.cli.app  # now, so that interruptions fall into the work
-from budgetline import AnytimeRegressor, Certificate, Moments, certify, open_data
+from budgetline import AnytimeRegressor, Certificate, Moments, certify
 from budgetline.cli import main
-from budgetline.moments.sums import Checkpoint
 from fuzz.commands import contents, template
 from fuzz.trials import Case
 
@@ -49,20 +48,16 @@ COMMANDS = (
 def draw(seed: int) -> Case:
     """Return what is done, and when and how it ends."""
     rng = Random(seed)
-    act = rng.choice(["save", "save", "pass", "pass", "command"])
-    end = rng.choice(ENDS[:2] if act == "pass" else ENDS)
-    case = {"seed": seed, "act": act, "end": end, "moments": [rng.random() for _ in range(rng.randint(1, 3))]}
+    act = rng.choice(["save", "save", "command"])
+    case = {"seed": seed, "act": act, "end": rng.choice(ENDS), "moments": [rng.random()]}
     if act == "save":
-        return {**case, "subject": rng.choice(list(SAVED)), "moments": case["moments"][:1]}
-    if act == "pass":
-        return {**case, "files": rng.randint(1, 6), "format": rng.choice(["csv", "parquet"])}
-    return {**case, "command": list(rng.choice(COMMANDS)), "moments": case["moments"][:1]}
+        return {**case, "subject": rng.choice(list(SAVED))}
+    return {**case, "command": list(rng.choice(COMMANDS))}
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """Yield cases with one interruption."""
-    if len(case["moments"]) > 1:
-        yield from ({**case, "moments": [moment]} for moment in case["moments"])
+    """Yield no cases: each has one interruption."""
+    return iter(())
 
 
 def check(case: Case) -> None:
@@ -71,21 +66,14 @@ def check(case: Case) -> None:
         whole, cut = Path(parent) / "whole", Path(parent) / "cut"
         PREPARED[case["act"]](case, whole)
         shutil.copytree(whole, cut, symlinks=True)
-        before = _state(whole)
+        before = contents(whole)
         full = run_aside(case, whole, None)
         assert full.code == 0, f"it fails without an interruption: exit code {full.code}, {full.err[-500:]}"
-        after = _state(whole)
+        after = contents(whole)
         for moment in case["moments"]:
             ended = run_aside(case, cut, full.calls if case["end"] == "full disk" else int(moment * full.calls), moment)
             _check_end(case, ended)
-            _check_left(before, after, _state(cut), clean=case["end"] != "kill")
-        if case["act"] == "pass":
-            _check_resumed(case, cut)
-
-
-def _state(folder: Path) -> dict[str, Any]:
-    """Return what is in a folder, but for what a pass keeps: its names depend on the folder."""
-    return {name: held for name, held in contents(folder).items() if not name.startswith("kept")}
+            _check_left(before, after, contents(cut), clean=case["end"] != "kill")
 
 
 def _check_end(case: Case, ended: Ended) -> None:
@@ -108,14 +96,6 @@ def _check_left(before: dict[str, Any], after: dict[str, Any], left: dict[str, A
             raise AssertionError(f"{name} was left behind")
         else:
             assert Path(name).name.startswith("."), f"{name} is not whole, and its name does not say so"
-
-
-def _check_resumed(case: Case, cut: Path) -> None:
-    """Go on where a pass was interrupted: what is kept is whole, and the model is the same, bit by bit."""
-    for path in (cut / "kept").glob("*.moments"):
-        assert Checkpoint(path.parent).load(path.stem) is not None
-    expected, found = (_fit(cut, checkpoint) for checkpoint in (None, cut / "kept"))
-    assert np.array_equal(found.coef_path_, expected.coef_path_), "a resumed fit is another one"
 
 
 # -- in another process ----------------------------------------------------------------------------------------
@@ -229,7 +209,7 @@ def _model(alpha: float) -> AnytimeRegressor:
 
 
 def _certificate(alpha: float) -> Certificate:
-    return certify(Moments.from_data(*_data()), alpha=alpha, time_limit=0.0)
+    return certify(AnytimeRegressor(alpha=alpha).fit_moments(Moments.from_data(*_data())), time_limit=0.0)
 
 
 SAVED: dict[str, tuple[Callable[[float], Any], Callable[[Any, Path], None]]] = {
@@ -256,35 +236,6 @@ def _save(case: Case, folder: Path) -> Callable[[], int]:
     return act
 
 
-def _prepare_pass(case: Case, folder: Path) -> None:
-    (folder / "data").mkdir(parents=True)
-    X, y = _data(20 * case["files"])
-    for k in range(case["files"]):
-        rows = slice(20 * k, 20 * (k + 1))
-        frame = _frame(X[rows], y[rows])
-        path = folder / "data" / f"{k}.{case['format']}"
-        frame.to_csv(path, index=False) if case["format"] == "csv" else frame.to_parquet(path)
-
-
-def _frame(X: np.ndarray, y: np.ndarray) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame({f"x{d}": X[:, d] for d in range(X.shape[1])} | {"y": y})
-
-
-def _fit(folder: Path, checkpoint: Path | None) -> AnytimeRegressor:
-    source = open_data(folder / "data", "y", chunk_rows=7)
-    return AnytimeRegressor().fit(source, checkpoint=checkpoint, progress=False)
-
-
-def _pass(case: Case, folder: Path) -> Callable[[], int]:
-    def act() -> int:
-        _fit(folder, folder / "kept")
-        return 0
-
-    return act
-
-
 def _prepare_command(case: Case, folder: Path) -> None:
     shutil.copytree(template(), folder, symlinks=True)
 
@@ -293,5 +244,5 @@ def _command(case: Case, folder: Path) -> Callable[[], int]:
     return lambda: main(case["command"])
 
 
-PREPARED = {"save": _prepare_save, "pass": _prepare_pass, "command": _prepare_command}
-PREPARED_ACTS = {"save": _save, "pass": _pass, "command": _command}
+PREPARED = {"save": _prepare_save, "command": _prepare_command}
+PREPARED_ACTS = {"save": _save, "command": _command}

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.parquet
 
 import budgetline
@@ -40,7 +39,7 @@ NUMBERS: dict[str, Callable[[Random], Any]] = {
     "constant": lambda rng: 7,
 }
 KINDS = (*CATEGORIES, *NUMBERS, "codes", "nothing")
-DOORS = ("pandas", "arrow", "polars", "objects", "pandas source", "arrow source", "polars source", "parquet", "dataset")
+DOORS = ("pandas", "arrow", "polars", "objects", "pandas source", "arrow source", "polars source", "parquet")
 CLOSE = 1e-7
 """Predictions may differ by so much, in standard deviations of the target: sums are added in other orders."""
 
@@ -49,7 +48,7 @@ def draw(seed: int) -> Case:
     """Return the kinds of columns, how many values are missing, and how the table is given."""
     rng = Random(seed)
     kinds = [rng.choice(KINDS) for _ in range(rng.randint(1, 5))]
-    without = {"polars", "polars source", "objects"} if "codes" in kinds else set[str]()
+    without = {"polars", "polars source", "objects", "parquet"} if "codes" in kinds else set[str]()
     return {
         "seed": seed,
         "kinds": kinds,
@@ -135,14 +134,13 @@ def through(case: Case, X: pd.DataFrame, y: np.ndarray, folder: Path) -> Anytime
         return fitted(case, _positions(X), y)
     if door in ("pandas", "arrow", "polars"):
         return fitted(case, {"pandas": X, "arrow": arrow.drop_columns("target"), "polars": _polars(X)}[door], y)
-    if door in ("parquet", "dataset"):
+    if door == "parquet":
         pa.parquet.write_table(arrow, folder / "a.parquet", row_group_size=37)
     sources: dict[str, Callable[[], Any]] = {
         "pandas source": lambda: frame,
         "arrow source": lambda: arrow,
         "polars source": lambda: _polars(frame),
         "parquet": lambda: folder / "a.parquet",
-        "dataset": lambda: pa.dataset.dataset(folder / "a.parquet"),
     }
     return fitted(case, open_data(sources[door](), "target"))
 

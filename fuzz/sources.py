@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -111,9 +111,7 @@ def _svmlight(model: Any, data: Data, folder: Path) -> Any:
 
 
 def _dask(model: Any, data: Data, folder: Path) -> Any:
-    rows = max(5, len(data.X) // 3)
-    pieces = [da.from_array(array, chunks=(rows, *array.shape[1:])) for array in data.given]
-    return model.fit(open_data(tuple(pieces)))
+    return model.fit(open_data(dd.from_pandas(data.frame(), npartitions=3, sort=False), **data.roles()))
 
 
 IN_MEMORY: dict[str, Fit] = {

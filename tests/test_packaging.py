@@ -65,7 +65,7 @@ def test_the_minimum_of_every_dependency_for_users_is_pinned():
 # -- without the extras ----------------------------------------------------------------------------------------
 
 PACKAGES = (
-    "pandas", "yaml", "matplotlib", "tqdm", "pyarrow", "dask", "distributed", "onnx", "typer", "rich", "polars",
+    "pandas", "yaml", "matplotlib", "pyarrow", "dask", "distributed", "onnx", "typer", "rich", "polars",
     "starlette", "uvicorn", "skops", "python_calamine", "jinja2", "markupsafe",
 )  # fmt: skip
 WITHOUT = """
@@ -103,9 +103,6 @@ NEEDS = {
     "model.feature_groups_.to_yaml()": "yaml",
     "budgetline.BudgetCurveDisplay.from_estimator(model, X, X[:, 0])": "plot",
     "model.certificate().plot()": "plot",
-    "model.certificate(progress=True)": "progress",
-    "model.fit(source, progress=True)": "progress",
-    "budgetline.make_report(model, X, X[:, 0], progress=True)": "progress",
     "budgetline.make_report(model).write('report.html')": "report",
     "budgetline.open_data('a.csv', 'y')": "arrow",
     "budgetline.open_data('a.parquet', 'y')": "arrow",

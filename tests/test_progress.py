@@ -76,7 +76,7 @@ def test_nobody_is_told_afterwards():
 
 def test_one_line_of_a_terminal_is_rewritten(monkeypatch):
     terminal = on_terminal(monkeypatch)
-    with make_bar("status", "learning", None) as bar:
+    with make_bar(True, "learning", None) as bar:
         bar.hear("fold", 2, None)
         bar.hear("group", 14, 1081)
         bar.show()
@@ -90,7 +90,7 @@ def test_one_line_of_a_terminal_is_rewritten(monkeypatch):
 
 def test_a_long_line_is_cut_to_the_width_of_the_terminal(monkeypatch):
     terminal = on_terminal(monkeypatch)
-    with make_bar("status", "learning " * 20, None) as bar:
+    with make_bar(True, "learning " * 20, None) as bar:
         bar.show()
     assert len(terminal.getvalue().split("\r")[0]) == len(progress.CLEAR) + 59
 

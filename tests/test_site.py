@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 from browser import NEEDS_BROWSER, chromium, new_context
+from griffe import DocstringSectionParameters
 
 import budgetline
 import budgetline.datasets
@@ -20,7 +21,8 @@ ELSEWHERE = re.compile(r"https?://(?!www\.w3\.org/)")
 
 
 sys.path.append(str(ROOT / "tools"))
-from site_pages import object_of, objects, path_of  # noqa: E402
+from docstrings import entries_of, undescribed  # noqa: E402
+from site_pages import is_shown, linked, object_of, objects, path_of  # noqa: E402
 
 
 def test_every_public_name_is_in_the_reference():
@@ -37,7 +39,8 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built") / "site"
     run = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
-        cwd=ROOT, capture_output=True, text=True, env={"NO_MKDOCS_2_WARNING": "1", "PATH": "/usr/bin:/bin"},
+        cwd=ROOT, capture_output=True, text=True,
+        env={"NO_MKDOCS_2_WARNING": "1", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     return folder
@@ -81,6 +84,26 @@ def test_the_reference_has_no_source_markup(site):
     assert len(pages) > 40
     markup = re.compile(r":(?:class|func|meth|mod|attr|doc|ref):|::\s*$|\.\. \w+::", re.MULTILINE)
     assert {name: found for name, page in pages.items() if (found := markup.findall(page))} == {}
+
+
+def test_parameters_are_described_where_they_are_used(site):
+    pages = {name: text_of(page) for name, page in pages_of(site).items() if name.startswith("api/")}
+    sources = ["predict", "plan", "the constructor", *(name for name in objects() if name[0].isupper())]
+    pointers = re.compile(rf"\bas in\s+(?:{'|'.join(sources)})\b", re.IGNORECASE)
+    assert {name: found for name, page in pages.items() if (found := pointers.findall(page))} == {}
+    classes = [(name, object_of(name)) for name in objects() if inspect.isclass(object_of(name))]
+    methods = [(f"{name}.{m}", getattr(cls, m), cls) for name, cls in classes for m in dir(cls) if is_shown(cls, m)]
+    all_of_them = [*((name, object_of(name), None) for name in objects()), *methods]
+    found = {name: undescribed(value, owner) for name, value, owner in all_of_them if callable(value)}
+    assert len(found) > 200
+    assert {name: parameters for name, parameters in found.items() if parameters} == {}
+
+
+def test_a_parameter_is_described_by_the_object_that_its_docstring_names():
+    alpha = entries_of(budgetline.AnytimeSurvival, DocstringSectionParameters)["alpha"]
+    assert alpha.description.startswith("Ridge constant")
+    text = "The ``AnytimeClassifier`` and `plan`, `AnytimeClassifier`.\n\n```python\n`AnytimeRegressor`\n```\n"
+    assert linked(text) == text.replace("``AnytimeClassifier``", "[`AnytimeClassifier`][budgetline.AnytimeClassifier]")
 
 
 def test_links_inside_the_site_lead_somewhere(site):

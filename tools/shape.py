@@ -21,7 +21,7 @@ WALKS = {
     "predict": "model.predict(X, budget=1.5)",
     "fit from Parquet": "bl.AnytimeClassifier(named, rule='score').fit(bl.open_data('labels.parquet', 'y'))",
     "CLI fit": "cli(['fit', 'data.csv', '--target', 'y', '--output', 'cli.budgetline'])",
-    "explore edit": "explored(read_edit({'kind': 'set_target', 'column': 'y'})(start, table.table))",
+    "explore edit": "explored(read_edit({'kind': 'set_target', 'column': 'y'})(start, table))",
     "plan": "model.plan(1.5, time_limit=0.2)",
 }
 SETTING = """
@@ -41,9 +41,9 @@ frame.assign(y=y).to_csv("data.csv", index=False)
 frame.assign(y=np.where(y > 0, "high", "low")).to_parquet("labels.parquet", index=False)
 model = bl.AnytimeRegressor(groups).fit(X, y)
 table = Data("data.csv")
-start = opening_state(table.table)
+start = opening_state(table)
 def explored(state):
-    learn(table.read("y"), state, None, lambda: None, lambda *_: None, lambda _: None)
+    learn(table.read("y"), state, lambda: None, lambda *_: None, lambda _: None)
 def cli(arguments):
     sys.argv = ["budgetline", *arguments]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
@@ -119,9 +119,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             script = SETTING + TRACE.format(job=job)
             found = subprocess.run(
-                [sys.executable, "-c", script], check=True, env=environment, cwd=folder, capture_output=True, text=True
+                [sys.executable, "-c", script], env=environment, cwd=folder, capture_output=True, text=True
             )
-        print(f"{name}: {found.stdout.strip()}")
+        if found.returncode:
+            sys.exit(f"{name}: {found.stderr}")
+        print(f"{name} ({found.stdout.count('→') + 1} modules): {found.stdout.strip()}")
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 SECTIONS = {
     "Estimators": [
-        "AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "AnytimeRanker", "AnytimeRankerCV",
-        "AnytimeSurvival", "AnytimeSurvivalCV", "StagedEstimators", "GroupLassoPath", "model.AnytimeModel", "glm.ConvexLoss",
+        "AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "AnytimeRanker",
+        "AnytimeRankerCV", "AnytimeSurvival", "AnytimeSurvivalCV", "StagedEstimators", "GroupLassoPath",
+        "model.AnytimeModel", "glm.ConvexLoss",
     ],
     "Groups and tables": ["FeatureGroups", "Encoding"],
     "Sequences and schedules": [
@@ -25,9 +26,11 @@ SECTIONS = {
         "sequencing.greedy_sequence",
     ],
     "Evaluation": [
-        "budget_curve", "cross_val_budget_curve", "compare", "BudgetCurve", "BudgetCurveDisplay", "timeliness",
-        "stopping_cost", "evaluation.Effects",
-        "evaluation.effects.Effect",
+        "budget_curve", "cross_val_budget_curve", "compare", "BudgetCurve", "BudgetCurveDisplay",
+        "ReliabilityDisplay", "CoverageDisplay", "timeliness",
+        "stopping_cost", "evaluation.Effects", "evaluation.effects.Effect", "evaluation.ndcg_score",
+        "evaluation.map_score", "evaluation.concordance", "evaluation.cascade", "evaluation.cascades",
+        "evaluation.Cascade",
     ],
     "Plans, certificates, what next": [
         "optimality.plan", "optimality.plans", "optimality.Plan", "certify", "Certificate", "optimality.next_groups",
@@ -43,6 +46,40 @@ SECTIONS = {
 }  # fmt: skip
 
 
+GUIDES = {
+    "Estimators": [("Fit", "guide/fitting.md"), ("Predict", "guide/predicting.md")],
+    "Groups and tables": [("Groups and costs", "guide/groups.md"), ("Raw tables", "guide/raw_tables.md")],
+    "Sequences and schedules": [("Fit", "guide/fitting.md")],
+    "Evaluation": [("Evaluate", "guide/evaluating.md")],
+    "Plans, certificates, what next": [
+        ("Plans and certificates", "guide/plans.md"), ("What next?", "guide/next_groups.md"),
+    ],
+    "Reports and files": [("Reports, files, ONNX", "deploy/files.md")],
+    "Large data": [("Large data", "deploy/large_data.md")],
+    "Runtime": [("Deadlines", "deploy/deadlines.md")],
+    "Data sets": [("Gallery", "gallery/index.md")],
+}  # fmt: skip
+"""The pages of the guide on each section."""
+
+
+INTERNAL = {
+    "ConvexLoss": "all",
+    "FixedOrder": "all",
+    "Doubling": "all",
+    "RandomOrder": "all",
+    "AnytimeModel": [
+        "answer", "answers", "encode_target", "labels_of", "mean_over_rows", "null_answer", "respond", "scores",
+        "stage_answers", "staged", "table",
+    ],
+    "FeatureGroups": ["resolve"],
+    "Encoding": ["check_columns", "of"],
+    "Source": ["encoded", "fingerprint", "reading"],
+    "Moments": ["mean_squared_error", "scaled", "select", "standardisation", "varying"],
+    "EarlyExit": ["check"],
+}  # fmt: skip
+"""Methods that only the library calls."""
+
+
 def objects() -> list[str]:
     """Return all objects of the reference, by their path below ``budgetline``."""
     return [name for names in SECTIONS.values() for name in names]
@@ -54,10 +91,32 @@ def path_of(name: str) -> str:
     return f"api/{name}{'-class' if twin and name.lower() in objects() else ''}.md"
 
 
+def see_also(name: str) -> str:
+    """Return a line of links: the pages of the guide on an object, and its neighbours in the reference."""
+    section = next(part for part, names in SECTIONS.items() if name in names)
+    depth = "../" * path_of(name).count("/")
+    pages = [f"[{title}]({depth}{path})" for title, path in GUIDES[section]]
+    others = [f"[`{other}`]({depth}{path_of(other)})" for other in SECTIONS[section] if other != name]
+    return f"**See also**: {', '.join(pages + others)}."
+
+
+NAMES = r"`+[\w.]+`+"
+POINTER = re.compile(
+    r"[;,.]? ?(?:other )?(?:parameters and attributes|arguments|keywords|parameters) as in\s+"
+    rf"(?:{NAMES}(?:,\s+|\s+and\s+)?)+",
+    re.IGNORECASE,
+)
+
+
+def without_pointers(text: str) -> str:
+    """Return a docstring without "parameters as in ``X``": its page shows these parameters."""
+    return POINTER.sub("", text)
+
+
 def summary_of(name: str) -> str:
     """Return the first sentence of an object's documentation."""
     paragraph = (object_of(name).__doc__ or "").strip().partition("\n\n")[0]
-    return " ".join(paragraph.split())
+    return " ".join(without_pointers(paragraph).split())
 
 
 def object_of(name: str) -> Any:
@@ -71,14 +130,50 @@ def page_of(name: str) -> str:
     found = object_of(name)
     members = [m for m in dir(found) if inspect.isclass(found) and is_shown(found, m)]
     options = {"heading_level": 1, "show_root_full_path": False, "members": members}
-    module = sys.modules.get(f"budgetline.{name}")  # a function may have the name of its module
-    path = f"{module.__name__}.{found.__name__}" if module else f"budgetline.{name}"
-    return f"::: {path}\n    options: {json.dumps(options)}\n"
+    return f"::: {identifier_of(name)}\n    options: {json.dumps(options)}\n\n{see_also(name)}\n"
+
+
+def identifier_of(name: str) -> str:
+    """Return what links to an object's page name it by; a function may have the name of its module."""
+    module = sys.modules.get(f"budgetline.{name}")
+    return f"budgetline.{name}" + (f".{name.rpartition('.')[2]}" if module else "")
+
+
+def names_linked() -> dict[str, str]:
+    """Return the names in prose that become links: those without a dot, and of classes also the last part."""
+    names = objects()
+    classes = {last: name for name in names if (last := name.rpartition(".")[2])[0].isupper()}
+    return {**classes, **{name: name for name in names}}
+
+
+SPAN = re.compile(r"(?<![`\[])(`{1,2})([A-Za-z][\w.]+)\1(?!`)")
+CODE = re.compile(r"(^```.*?^```$|^#.*?$|^>>> .*?$|^ {4,}.*?$|\[[^\]]*\][(\[][^)\]]*[)\]])", re.DOTALL | re.MULTILINE)
+
+
+def linked(text: str, here: str = "") -> str:
+    """Turn code spans that name an object of the reference into links: the first of each, outside code and headings."""
+    names, done = names_linked(), {here}
+
+    def link(span: re.Match[str]) -> str:
+        name = span[2].removeprefix("budgetline.")
+        if name not in names or name in done:
+            return span[0]
+        done.add(name)
+        return f"[`{name.rpartition('.')[2]}`][{identifier_of(names[name])}]"
+
+    return "".join(part if i % 2 else SPAN.sub(link, part) for i, part in enumerate(CODE.split(text)))
+
+
+def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
+    """Link the names of objects in a page that is not of the reference."""
+    return markdown if page.file.src_uri.startswith("api/") else linked(markdown)
 
 
 def is_shown(cls: type, member: str) -> bool:
     """Return whether a member of a class has a section: public methods and properties of ours."""
     if member.startswith("_") or re.fullmatch(r"set_.*_request|get_metadata_routing", member):
+        return False
+    if member in INTERNAL.get(cls.__name__, ()) or INTERNAL.get(cls.__name__) == "all":
         return False
     kind = inspect.getattr_static(cls, member)
     return isinstance(kind, (property, classmethod, staticmethod)) or inspect.isfunction(kind)
@@ -101,7 +196,7 @@ def heart_csv() -> str:
     """Return the heart data as a file of 303 patients and their diagnosis."""
     heart = importlib.import_module("budgetline.datasets").load_heart(as_frame=True)
     text = io.StringIO()
-    heart.data.assign(ill=heart.target).to_csv(text, index=False)
+    heart.data.assign(disease=heart.target).to_csv(text, index=False)
     return text.getvalue()
 
 

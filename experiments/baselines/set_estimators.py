@@ -16,7 +16,6 @@ from budgetline.estimators.clones import TrainingRows
 from budgetline.evaluation import budget_curve
 from budgetline.groups import Layout, as_feature_groups
 from budgetline.model.prefixes import PrefixModels
-from budgetline.optimality.known_budgets import undominated
 from budgetline.progress import Progress
 
 from .set_models import SetModels, sequence_of_sets
@@ -60,6 +59,15 @@ class SetEstimators(StagedEstimators):
     def _sets(self, rows: TrainingRows, layout: Layout, progress: Progress) -> Sequence[Stage]:
         """Return at least one set with its estimator."""
         raise NotImplementedError
+
+
+def undominated(costs: Float, values: Float) -> list[int]:
+    """Return the positions of sets that are worth more than all that cost no more, by cost; rounding does not count."""
+    kept, rounding = list[int](), 1e-9 * np.abs(values).max(initial=0.0)
+    for k in np.lexsort((-values, costs)).tolist():
+        if not kept or values[k] > values[kept[-1]] + rounding:
+            kept.append(k)
+    return kept
 
 
 def _by_cost(stages: Sequence[Stage], layout: Layout) -> list[Stage]:

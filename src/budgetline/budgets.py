@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -21,6 +22,20 @@ Interpolation = Literal["step", "linear"]
 def affordable(cumulative_costs: Float, budget: ArrayLike) -> Positions:
     """Return how many of the costs, which do not decrease, are within each budget."""
     return np.searchsorted(cumulative_costs, floats_of(budget) * (1 + SLACK), side="right")
+
+
+def fold_costs(names: Sequence[str], folds: Iterable[tuple[Sequence[str], Float]]) -> Float:
+    """Return what every fold has spent when it has bought each group, shape (folds, names); infinite if never.
+
+    ``folds`` are groups and what is spent with each, as columns of the same length.
+    """
+    spent = [dict(zip(groups, costs.tolist(), strict=True)) for groups, costs in folds]
+    return np.array([[own.get(name, np.inf) for name in names] for own in spent])
+
+
+def folds_that_agree(costs: Float, fold_costs: Float) -> Positions:
+    """Return in how many folds (folds, stages) each group is bought by the cost at which an order buys it (stages,)."""
+    return np.asarray((fold_costs <= costs * (1 + SLACK)).sum(axis=0))
 
 
 def points_of_stages(stages: Float, costs: Float) -> Positions:

@@ -59,10 +59,7 @@ class As(NamedTuple):
 
 
 class HintParts(NamedTuple):
-    """A type hint taken apart: its form, the types that it allows, whether it allows None, and its annotations.
-
-    The form is As, tuple, dict, np.ndarray, "record", or None for numbers, texts and flags.
-    """
+    """A type hint taken apart; the form is As, tuple, dict, np.ndarray, "record", or None for numbers and texts."""
 
     form: object
     types: tuple[Any, ...]

@@ -157,10 +157,7 @@ def replacing(path: PathName) -> Iterator[BinaryIO]:
 
 
 def target_of(path: PathName) -> Path | None:
-    """Return the file that a save to ``path`` creates or replaces; None if it is written to directly.
-
-    An OSError says that nothing can be saved there: a folder, a socket or a block device.
-    """
+    """Return the file that a save to ``path`` replaces; None for pipes and devices. An OSError says what it is else."""
     if str(path).startswith(OPEN_FILES):
         return None
     mode = stat.S_IFREG

@@ -22,8 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from budgetline.arrays import Array, Float, Mask, Positions, Table
-from budgetline.device_tables import DeviceTable, on_device
-from budgetline.devices import on_host
+from budgetline.devices import DeviceTable, on_device, on_host
 from budgetline.messages import cut, did_you_mean, shown, some
 
 Frame = nw.DataFrame[Any]
@@ -202,7 +201,7 @@ def _refuse_masked(values: object, name: str) -> None:
 
 def check_target(y: object, n_samples: int) -> tuple[Float, tuple[int, ...]]:
     """Return y as a float array of shape (n, P), and the shape ``()`` or ``(P,)`` of one target."""
-    y = _given(y)
+    y = on_host(y)
     if getattr(getattr(y, "dtype", None), "kind", "f") in "mM":
         raise ValueError("y holds dates or times, not numbers")
     raise_missing(y)
@@ -220,6 +219,8 @@ def raise_missing(y: object, first: int = 0, name: str = "y") -> None:
 
     An empty text is a label like any other. Rows count from ``first``.
     """
+    if y is None:
+        raise ValueError(f"requires {name} to be passed, but the target {name} is None")
     y, listed = on_host(y), isinstance(y, list | tuple)
     if listed:
         _refuse_masked(y, name)
@@ -277,36 +278,31 @@ def check_known(y: object, n_samples: int, classes: Array) -> Positions:
 
 def _labels(y: object, n_samples: int) -> Array:
     """Return labels as an array of shape (n,), none of them missing."""
-    y = _given(y)
     raise_missing(y)
-    labels = column_or_1d(y, warn=True)
+    labels = column_or_1d(on_host(y), warn=True)
     check_consistent_length(labels, np.empty(n_samples))
     return np.asarray(labels)
 
 
-def _given(y: object) -> object:
-    """Return a target, which must be given, on the host."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    return on_host(y)
+def check_weight(sample_weight: object, n_samples: int, *, may_be_zero: bool = False) -> Float | None:
+    """Return weights as a float array of shape (n,), or None when all are equal to one.
 
-
-def check_weight(sample_weight: object, n_samples: int) -> Float | None:
-    """Return weights as a float array of shape (n,), or None when all are equal to one."""
+    The weights of a chunk may all be zero, unlike those of a whole table.
+    """
     if sample_weight is None:
         return None
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_samples, floats_of(sample_weight))
     sample_weight = on_host(sample_weight)
     _refuse_masked(sample_weight, "sample_weight")
-    weight = finite_floats("sample_weight", sample_weight, 1)
+    weight = finite_floats("sample_weight", sample_weight, 0 if may_be_zero else 1)
     if weight.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got {weight.ndim}D array")
     if weight.shape[0] != n_samples:
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n_samples,)}!")
     if np.any(weight < 0):
         raise ValueError(f"sample_weight[{int(np.argmax(weight < 0))}] is negative")
-    if not weight.any():
+    if not (may_be_zero or weight.any()):
         raise ValueError("sample_weight is zero for every sample")
     with np.errstate(over="ignore"):
         if not np.isfinite(weight.sum()):
@@ -401,10 +397,7 @@ def _as_float(values: Array, name: object) -> Float:
 
 
 def check_number(name: str, value: object, kind: str = "number", *, finite: bool = False, **bounds: float) -> float:
-    """Return a number within bounds (ge, gt, le, lt) as a float, or raise an error that names the parameter.
-
-    NaN and bools are refused. ``kind`` is what the error calls the number.
-    """
+    """Return a number, not a bool, within bounds (ge, gt, le, lt) as a float; an error names it and its ``kind``."""
     number = number_of(value)
     if np.isnan(number) or (finite and np.isinf(number)) or not _within(number, bounds):
         raise ValueError(f"{name} must be a {'finite ' if finite else ''}{kind}{_words(bounds)}, got {shown(value)}")

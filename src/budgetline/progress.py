@@ -1,4 +1,4 @@
-"""Progress: tqdm's bars, where it is installed, on a terminal; or a line from time to time, for logs.
+"""Progress: one line of a terminal that is rewritten, or a line from time to time, for logs.
 
 Long work announces its steps, such as "group 14 of 81". Whoever watches in this context, or in a thread that works for
 it, is told; announcing costs nothing if nobody watches.
@@ -11,18 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
-from importlib import import_module
-from importlib.util import find_spec
 from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import Literal, TypeVar
 
 T = TypeVar("T")
-Progress = bool | None | Literal["lines", "status"]
-"""False: none; True: a bar; None: a bar on a terminal.
-
-"lines": a line on stderr every ten seconds; "status": one line on a terminal, which is rewritten.
-"""
+Progress = bool | None | Literal["lines"]
+"""False: none; True: one line, which is rewritten; None: the same on a terminal; "lines": a line every ten seconds."""
 Listener = Callable[[str, int, int | None], None]
 """Is told the unit of the steps, how many have begun or are done, and how many there are, None if that is not known."""
 SECONDS_PER_LINE, SECONDS_PER_STATUS = 10.0, 0.5
@@ -58,7 +53,7 @@ def announced(items: Iterable[T], unit: str) -> Iterator[T]:
 
 
 class Bar(AbstractContextManager["Bar"]):
-    """A bar that shows nothing, with the methods of tqdm's bars; ``hear`` notes a step that was announced."""
+    """A bar that shows nothing."""
 
     n = 0
 
@@ -77,10 +72,7 @@ class Bar(AbstractContextManager["Bar"]):
 
 
 class Lines(Bar):
-    """Prints how much is done from time to time, from a thread of its own: one step may take longer.
-
-    If ``rewritten``, it is always the same line of a terminal.
-    """
+    """Prints from time to time how much is done, on new lines or ``rewritten``, from a thread of its own."""
 
     def __init__(self, unit: str, total: int | None, rewritten: bool = False) -> None:
         self.unit, self.total, self.start, self._closed = unit, total, time.monotonic(), Event()
@@ -123,20 +115,11 @@ def _write(text: str) -> None:
 
 
 def make_bar(progress: Progress, unit: str, total: int | None) -> Bar:
-    """Return a bar that shows progress in this way; None needs a terminal and tqdm, True needs tqdm."""
-    if progress in ("lines", "status"):
-        return Lines(unit, total, rewritten=progress == "status")
+    """Return a bar that shows progress in this way."""
     if progress is None:
         # programs without a console have no stderr
-        progress = sys.stderr is not None and sys.stderr.isatty() and find_spec("tqdm") is not None
-    if not progress:
-        return Bar()
-    try:
-        tqdm = import_module("tqdm")
-    except ImportError as error:
-        raise ImportError("a progress bar needs tqdm: pip install 'budgetline[progress]'") from error
-    bar: Bar = tqdm.tqdm(total=total, unit=f" {unit}", leave=False)
-    return bar
+        progress = sys.stderr is not None and sys.stderr.isatty()
+    return Lines(unit, total, rewritten=progress is True) if progress else Bar()
 
 
 def counted(items: Sequence[T], progress: Progress, unit: str) -> Iterator[T]:

@@ -58,5 +58,5 @@ class Tabular:
         raise NotImplementedError
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return the table of ``to_dict`` as a data frame of pandas, polars or pyarrow."""
+        """Return the table of ``to_dict`` as a data frame of ``backend``: pandas, polars or pyarrow."""
         return frame_of(self.to_dict(), backend)

@@ -106,10 +106,7 @@ def in_threads(work: Callable[[list[slice]], None], slices: list[slice], most: i
 
 
 def map_in_threads(function: Callable[[T], R], items: Sequence[T], unit: str = "") -> list[R]:
-    """Return the results for all items, each computed by one thread of its own; warnings come at the end.
-
-    Whoever watches the progress is told how many of these units are done.
-    """
+    """Return the results for all items, each computed by one thread, and announce them; warnings come at the end."""
     results: dict[int, R] = {}
     found: dict[int, list[Held]] = {}
 

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from certifying import certify
 from seeds import seeds
 from truth import KINDS, SINGULAR, Problem, check_verified, make
 
-from budgetline import AnytimeRegressor, Moments, certify
+from budgetline import AnytimeRegressor, Moments
 
 WELL_CONDITIONED = [k for k in KINDS if k not in (*SINGULAR, "ill", "xor", "correlated", "suppressors")]
 LIMITS = (0.0, 0.003, 0.0, 0.006, 0.0)

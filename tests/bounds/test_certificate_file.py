@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from best_sets import best_set
+from certifying import certify
 from shops import bundled
 from truth import make
 
 import budgetline
-from budgetline import AnytimeClassifier, AnytimeRegressor, Moments, certify
+from budgetline import AnytimeRegressor, Moments
 from budgetline.bounds.certificate import Certificate
 from budgetline.files import decode, encode, read
 
@@ -70,12 +71,7 @@ def named_columns():
     return moments, certify(moments, alpha=1e-2, time_limit=0.0)
 
 
-def other_loss():
-    model = AnytimeClassifier(SHARED.bundle, alpha=1e-2).fit(SHARED.X, SHARED.Y[:, 0] > 3)
-    return None, model.certificate()
-
-
-MADE = {f.__name__: f for f in (additive, shared, of_best_set, of_plan, trivial, of_targets, named_columns, other_loss)}
+MADE = {f.__name__: f for f in (additive, shared, of_best_set, of_plan, trivial, of_targets, named_columns)}
 
 
 def same(a, b):
@@ -131,9 +127,6 @@ def test_there_and_back(name, tmp_path):
     if name == "trivial":
         with pytest.raises(ValueError, match="dependent"):
             found.verify(moments)
-    elif name == "other_loss":
-        with pytest.raises(ValueError, match="loss"):
-            found.verify(SHARED_MOMENTS)
     else:
         found.verify(moments)
 
@@ -317,8 +310,8 @@ FORGED = {
     "blocks none": array("blocks", lambda a: a[:0]),
     **{f"{name} negative field": field(name, -1.0) for name in ("alpha", "everything", "null_value", "gamma")},
     **{f"{name} text": field(name, "1") for name in ("alpha", "everything", "null_value", "gamma")},
-    **{f"{name} none": field(name, None) for name in ("alpha", "everything", "null_value", "gamma", "loss")},
-    **{f"{name} list": field(name, [1.0]) for name in ("alpha", "everything", "null_value", "gamma", "loss")},
+    **{f"{name} none": field(name, None) for name in ("alpha", "everything", "null_value", "gamma")},
+    **{f"{name} list": field(name, [1.0]) for name in ("alpha", "everything", "null_value", "gamma")},
     "alpha true": field("alpha", True),
     "feature_groups text": ("feature.groups", field("feature_groups", "1")[1]),
     "feature_groups list": ("feature.groups", field("feature_groups", [])[1]),
@@ -353,7 +346,7 @@ def test_forged_files_are_refused_by_the_name_of_the_part(name, written):
         Certificate.load(forged)
 
 
-PARTS = ("alpha", "everything", "null_value", "gamma", "loss", "feature_groups", *FLOATS, *WHOLE, *MASKS)
+PARTS = ("alpha", "everything", "null_value", "gamma", "feature_groups", *FLOATS, *WHOLE, *MASKS)
 
 
 @pytest.mark.parametrize("part", PARTS)

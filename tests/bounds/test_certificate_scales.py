@@ -6,10 +6,11 @@ from functools import cache
 import numpy as np
 import pytest
 from best_sets import best_set
+from certifying import certify
 from exact_search import best_sequence, best_values
 from truth import make
 
-from budgetline import FeatureGroups, Moments, certify
+from budgetline import FeatureGroups, Moments
 from budgetline.bounds.problem import Conditions
 from budgetline.bounds.relaxation import Knapsack
 from budgetline.groups.prices import Prices, SharedCost

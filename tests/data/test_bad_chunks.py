@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -85,13 +84,6 @@ def test_bad_parquet_among_good(folder, kind):
     check_refused(lambda: open_data(folder, "y", weight="w", features=features, chunk_rows=20), message)
     # row groups that are read together are told apart
     check_refused(lambda: open_data(folder, "y", weight="w", features=features), message)
-
-
-@pytest.mark.parametrize("kind", ["NaN", "text"])
-def test_bad_parquet_in_a_dataset(folder, kind):
-    frame, _ = BAD_FRAMES[kind]
-    write(frame, folder / "1.parquet")
-    check_refused(lambda: open_data(ds.dataset(folder), "y", weight="w"), r"1\.parquet")
 
 
 BAD_CSV = {

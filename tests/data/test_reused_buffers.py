@@ -140,11 +140,11 @@ def test_two_sources_may_share_a_buffer():
 def test_tasks_of_dask_do_not_share_a_buffer():
     pytest.importorskip("dask")
     from budgetline.moments.passes import ChunkMoments
-    from budgetline.moments.sums import Checkpoint, sum_with_dask
+    from budgetline.moments.sums import sum_with_dask
 
     X, y, w = make_data()
     source = open_data(lambda: reused(X, y, w))
-    found = sum_with_dask(source, ChunkMoments(None, ()), None, None, Checkpoint(None))
+    found = sum_with_dask(source, ChunkMoments(None, ()), None, None)
     np.testing.assert_allclose(found.mean[:D], np.average(X, axis=0, weights=w), rtol=1e-9, atol=1e-12)
 
 

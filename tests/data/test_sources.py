@@ -9,7 +9,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -94,12 +93,6 @@ def csv(files=1, chunk_rows=None):
     return make
 
 
-def dataset(folder, frame):
-    frame[:100].to_parquet(folder / "a.parquet", index=False, row_group_size=30)
-    frame[100:].to_parquet(folder / "b.parquet", index=False)
-    return {"data": ds.dataset(folder, format="parquet"), "chunk_rows": 17}
-
-
 NAMED_SOURCES = {
     "parquet, row groups of 1": single_rows,
     "parquet, odd row groups": parquet(13),
@@ -116,8 +109,6 @@ NAMED_SOURCES = {
         "data": pa.concat_tables([pa.Table.from_pandas(frame[k::4]) for k in range(4)]),
         "chunk_rows": 60,
     },
-    "arrow dataset": dataset,
-    "arrow dataset in memory": lambda _, frame: {"data": ds.dataset(pa.Table.from_pandas(frame))},
     "pandas": lambda _, frame: {"data": frame, "chunk_rows": 64},
     "polars": lambda _, frame: {"data": pl.from_pandas(frame), "chunk_rows": 64},
     "lazy frame": lambda _, frame: {"data": pl.from_pandas(frame).lazy(), "chunk_rows": 64},
@@ -241,7 +232,7 @@ def test_sources_without_names(tmp_path, name, kind, weighted):
     assert_same(found, AnytimeRegressor(GROUPS, COSTS).fit(X, y, w))
 
 
-@pytest.mark.parametrize("name", ["parquet, odd row groups", "csv", "arrow dataset", "polars", "lazy frame"])
+@pytest.mark.parametrize("name", ["parquet, odd row groups", "csv", "polars", "lazy frame"])
 def test_several_targets_by_name(tmp_path, name):
     frame = make_frame("plain")
     source = open_data(**NAMED_SOURCES[name](tmp_path, frame), target=["y", "y2"], weight="w")
@@ -525,9 +516,8 @@ def test_what_is_not_a_source_is_refused():
     for more in ({"y": np.ones(3)}, {"sample_weight": np.ones(3)}):
         with pytest.raises(ValueError, match="a source holds its own targets and weights"):
             AnytimeRegressor().fit(source, **more)
-    for option in ("client", "checkpoint"):
-        with pytest.raises(ValueError, match="client and checkpoint are for sources"):
-            AnytimeRegressor().fit(np.eye(3), np.ones(3), **{option: "x"})
+    with pytest.raises(ValueError, match="client is for sources"):
+        AnytimeRegressor().fit(np.eye(3), np.ones(3), client="x")
     for role in ("target", "weight", "qid", "features"):
         for data in ((np.eye(3), np.ones(3)), iter([(np.eye(3), np.ones(3))])):
             with pytest.raises(ValueError, match=f"{role}='y' names a column"):

@@ -18,13 +18,12 @@ from budgetline import (
     budget_curve,
     compare,
     cross_val_budget_curve,
-    device_tables,
     devices,
     load,
     open_data,
     save,
 )
-from budgetline.device_tables import DeviceTable
+from budgetline.devices import DeviceTable
 from budgetline.glm import ConvexLoss
 
 pytestmark = [every_library, pytest.mark.quick_cases(6)]
@@ -35,8 +34,8 @@ GROUPS = [list(range(s, s + 3)) for s in range(0, D, 3)]
 @pytest.fixture(autouse=True)
 def _on_the_device(monkeypatch):
     """Compute small tables on the device, too, in several chunks."""
-    monkeypatch.setattr(device_tables, "SMALL_BYTES", 0)
-    monkeypatch.setattr(device_tables, "CHUNK_BYTES", 8 * D * 400)
+    monkeypatch.setattr(devices, "SMALL_BYTES", 0)
+    monkeypatch.setattr(devices, "CHUNK_BYTES", 8 * D * 400)
 
 
 def table(seed=0, far=0.0):
@@ -121,7 +120,7 @@ def test_centred_copies_are_made_of_a_chunk_at_a_time(library, monkeypatch):
 
 def test_numpy_copies_do_not_share_memory_with_the_table(library):
     X = library.put(table()[0])
-    copied = np.array(device_tables.on_device(X))
+    copied = np.array(devices.on_device(X))
     copied[:] = 0
     assert_allclose(library.host(X), table()[0])
 
@@ -257,7 +256,7 @@ def test_smaller_chunks_when_memory_runs_out(library, monkeypatch):
             raise MemoryError("out of memory")
         return block(self, rows, *args, **kwargs)
 
-    monkeypatch.setattr(device_tables, "CHUNK_BYTES", 1 << 20)
+    monkeypatch.setattr(devices, "CHUNK_BYTES", 1 << 20)
     monkeypatch.setattr(DeviceTable, "block", limited)
     assert_same(AnytimeClassifier(GROUPS, rule="omp").fit(library.put(X), library.put(y)), wanted)
     most[0] = 10

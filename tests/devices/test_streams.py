@@ -1,10 +1,11 @@
 """Sources that are multiplied on a device, by its name."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, device_tables, open_data
+from budgetline import AnytimeClassifier, AnytimeRegressor, devices, open_data
 
 torch = pytest.importorskip("torch")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
@@ -14,7 +15,7 @@ D = 12
 @pytest.fixture(autouse=True)
 def _on_the_device(monkeypatch):
     torch.set_num_threads(1)
-    monkeypatch.setattr(device_tables, "SMALL_BYTES", 0)
+    monkeypatch.setattr(devices, "SMALL_BYTES", 0)
 
 
 def data():
@@ -53,9 +54,10 @@ def test_arrays_sparse_chunks_and_weights():
 
 
 def test_dask_workers_use_their_device():
-    da, distributed = pytest.importorskip("dask.array"), pytest.importorskip("distributed")
+    dd, distributed = pytest.importorskip("dask.dataframe"), pytest.importorskip("distributed")
     X, y, _ = data()
-    source = open_data((da.from_array(X, chunks=(300, -1)), da.from_array(y, chunks=300)), device="cpu")
+    frame = pd.DataFrame(X).rename(columns=str).assign(y=y)
+    source = open_data(dd.from_pandas(frame, npartitions=3), "y", device="cpu")
     with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
         found = AnytimeRegressor().fit(source, client=client)
     assert_allclose(found.coef_, AnytimeRegressor().fit(X, y).coef_, rtol=1e-9)

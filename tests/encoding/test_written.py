@@ -19,7 +19,8 @@ from budgetline.encoding.encoders import LevelEncoder, NumberEncoder
 from budgetline.encoding.raw import object_column
 from budgetline.encoding.summaries import CategorySummary
 from budgetline.encoding.written import FORMS, Form, Undecided, Written, find_written, numbers_in
-from budgetline.persistence.model_record import estimator_of, record_of_model
+from budgetline.persistence.model_record import record_of_model
+from budgetline.persistence.restored_model import estimator_of
 from budgetline.runtime import AnytimeRunner
 
 

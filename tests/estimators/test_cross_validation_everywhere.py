@@ -96,8 +96,6 @@ def test_splitters_are_for_tables():
     X, y = problem("squared")
     with pytest.raises(ValueError, match="cv, the number of folds for sources, must be an integer ≥ 2"):
         AnytimeRegressorCV(cv=KFold(3)).fit(open_data((X, y)))
-    with pytest.raises(ValueError, match="a checkpoint keeps moments of all rows"):
-        AnytimeRegressorCV().fit(open_data((X, y)), checkpoint="memory")
     few = open_data((X[:2], np.abs(y[:2])))
     with pytest.raises(ValueError, match=r"fold \d of 5 has no row"):
         AnytimeRegressorCV().fit(few)

@@ -7,7 +7,7 @@ import pytest
 from runtime_extractors import FakeClock
 from set_references import ranking
 
-from budgetline import AnytimeRanker, AnytimeRunner, FeatureGroups
+from budgetline import AnytimeClassifier, AnytimeRanker, AnytimeRegressor, AnytimeRunner, Extractor, FeatureGroups
 from budgetline.evaluation import Cascade, cascade, cascades, ndcg_score
 
 GROUPS = FeatureGroups({"a": [0], "b": [1, 2], "c": [3], "d": [4, 5]}, costs={"a": 1, "b": 30, "c": 5, "d": 20})
@@ -129,3 +129,127 @@ def test_a_cascade_needs_queries_and_one_score(learned):
         cascade(model, X, y, None, budget=5)
     with pytest.raises(ValueError, match="stage must be an integer"):
         Cascade((9,), ()).evaluate(model, X, y, qid)
+
+
+def test_a_group_that_fails_is_not_tried_again_and_no_other_takes_its_money(learned):
+    model, X, _, qid = learned
+    own, calls = np.flatnonzero(qid == qid[0]), []
+    first, second, third, _ = model.sequence_.groups
+
+    def reader(name):
+        columns = list(GROUPS.columns[GROUPS.names.index(name)])
+
+        def read(document):
+            calls.append(name)
+            if name == first:
+                raise OSError("out of order")
+            return document[columns]
+
+        return read
+
+    with AnytimeRunner(model, {name: reader(name) for name in GROUPS.names}) as running:
+        found = running.rank(list(X[own]), Cascade((1, 3), (8,)))
+    assert calls == [first] * 20 + [second] * 8 + [third] * 8
+    assert str(found.faults.get(first, "")) in ("", "raised: OSError: out of order")
+    there = np.full((8, X.shape[1]), np.nan)
+    for name in (second, third):
+        there[:, list(GROUPS.columns[GROUPS.names.index(name)])] = X[own][:8][
+            :, list(GROUPS.columns[GROUPS.names.index(name)])
+        ]
+    order = np.argsort(-model.predict(there, available="auto"), kind="stable")
+    np.testing.assert_array_equal(found.order[:8], order)  # the first level knew nothing: the first documents went on
+    assert found.reason == "complete"
+
+
+@pytest.mark.parametrize("mode", ["cooperative", "thread"])
+def test_shared_costs_and_batches_are_paid_as_the_cascade_says(mode):
+    X, y, qid = ranking(40, 10)
+    shared = {"visit": (7.0, ("a", "b", "d"))}
+    groups = FeatureGroups(dict(zip(GROUPS.names, GROUPS.columns, strict=True)), [1, 30, 5, 20], shared=shared)
+    model = AnytimeRanker(groups).fit(X, y, qid=qid)
+    own = np.flatnonzero(qid == 0)
+
+    def reader(columns):
+        return Extractor(lambda documents: np.array(documents)[:, list(columns)], batch=True)
+
+    extractors = {name: reader(columns) for name, columns in zip(groups.names, groups.columns, strict=True)}
+    with AnytimeRunner(model, extractors, mode=mode, workers=2) as running:
+        for cut in (Cascade((1, 3), (4,)), Cascade((0, 2, 4), (6, 2)), Cascade((4,), ())):
+            found = running.rank(list(X[own]), cut)
+            assert found.spent == pytest.approx(cut.evaluate(model, X[own], y[own] + 1, qid[own]).cost)
+            scores = cut.scores(model, X[own], qid[own])
+            np.testing.assert_array_equal(found.order, np.argsort(-scores, kind="stable"))
+
+
+def test_an_interruption_ends_the_cascade(learned):
+    model, X, _, qid = learned
+    own, calls = np.flatnonzero(qid == qid[0]), []
+
+    def reader(columns):
+        def read(document):
+            calls.append(columns)
+            if len(calls) == 25:
+                running.interrupt()
+            return document[list(columns)]
+
+        return read
+
+    extractors = {name: reader(columns) for name, columns in zip(GROUPS.names, GROUPS.columns, strict=True)}
+    with AnytimeRunner(model, extractors) as running:
+        found = running.rank(list(X[own]), Cascade((1, 2, 4), (8, 3)))
+        assert found.reason == "interrupted"
+        assert len(calls) == 25
+        assert np.bincount(found.levels).tolist() == [0, 12, 8]
+        assert running.rank(list(X[own]), Cascade((1,), ())).reason == "complete"
+
+
+def test_no_time_at_all_leaves_the_documents_in_their_order(learned):
+    model, X, _, qid = learned
+    own = np.flatnonzero(qid == qid[0])
+    with runner(model) as running:
+        found = running.rank(list(X[own]), Cascade((1, 4), (8,)), deadline=0.0)
+    assert found.reason == "deadline"
+    assert found.spent == 0
+    np.testing.assert_array_equal(found.order, np.arange(20))
+
+
+BAD_CASCADES = {
+    "descending": ((3, 1), (5,)), "equal": ((1, 1), (5,)), "keeps too often": ((1,), (5,)),
+    "keeps too rarely": ((1, 3), ()), "no stage": ((), ()), "keeps nothing": ((1, 3), (0,)),
+    "no number": (("a",), ()), "below zero": ((-1, 2), (4,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_CASCADES)
+def test_cascades_that_are_none_are_refused(case):
+    with pytest.raises((ValueError, TypeError), match=r"stage|keep"):
+        Cascade(*BAD_CASCADES[case])
+
+
+def test_models_without_one_score_have_no_cascade(learned):
+    model, X, y, qid = learned
+    many = AnytimeClassifier(GROUPS, rule="omp").fit(X, y > 0)
+    with pytest.raises(TypeError, match="ranks by the one score that a model predicts, which AnytimeClassifier does"):
+        cascades(many, X, y, qid)
+    extractors = dict.fromkeys(GROUPS.names)
+    with AnytimeRunner(many, extractors) as running, pytest.raises(TypeError, match="which AnytimeClassifier does not"):
+        running.rank(list(X[:3]), Cascade((1,), ()))
+    with runner(model) as running:
+        with pytest.raises(ValueError, match="last stage of a cascade"):
+            running.rank(list(X[:3]), Cascade((9,), ()))
+        with pytest.raises(ValueError, match="raws is empty"):
+            running.rank([], Cascade((1,), ()))
+        with pytest.raises(ValueError, match="deadline must be a number of seconds"):
+            running.rank(list(X[:3]), Cascade((1,), ()), deadline=np.nan)
+    squares = AnytimeRegressor(GROUPS).fit(X, y)
+    assert cascades(squares, X, y, qid)[0].cost == 0
+
+
+def test_what_cannot_be_searched_is_refused(learned):
+    model, X, y, qid = learned
+    for given in ({"levels": 0}, {"keep": [0]}, {"k": 0}):
+        with pytest.raises(ValueError, match=f"{next(iter(given))} must be"):
+            cascades(model, X, y, qid, **given)
+    with pytest.raises(ValueError, match="budget must be"):
+        cascade(model, X, y, qid, budget=-1)
+    assert cascade(model, X, y, qid, budget=0).cost == 0

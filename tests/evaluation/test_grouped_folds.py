@@ -78,9 +78,7 @@ def test_curves_comparisons_and_reports_use_these_folds(kind):
         cross_val_budget_curve(make_pipeline(StandardScaler(with_std=False), model), X, y, cv=4, groups=groups),
     ):
         np.testing.assert_allclose([curve.values[-1] for curve in found.folds], expected, rtol=1e-6)
-    report = make_report(
-        model.fit(X, y), X, y, cv=4, groups=groups, metric="explained", baselines=False, plan_seconds=0
-    )
+    report = make_report(model.fit(X, y), X, y, cv=4, groups=groups, metric="explained", baselines=False)
     np.testing.assert_allclose(report.curves[1].values[-1], np.mean(expected), rtol=1e-6)
     assert report.measure.folds_made.startswith("groups of rows shuffled with seed 0")
     with pytest.raises(ValueError, match="groups needs X and y"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from budgetline import FeatureGroups
 from budgetline.cli import main
 from budgetline.explore.edits import changed_by, read_edit
-from budgetline.explore.session import History, opening_state, read_session, start_session
+from budgetline.explore.session import History, Step, opening_state, read_session, start_session
 from budgetline.explore.session_data import Data
 
 
@@ -29,12 +29,11 @@ def test_a_new_session_has_a_group_for_every_column(state):
 
 
 @pytest.mark.parametrize(
-    ("column", "task", "metric", "encoding"),
-    [("y", "regression", "explained", "spline"), ("ill", "classification", "roc_auc", "spline")],
+    ("column", "task", "metric"), [("y", "regression", "explained"), ("ill", "classification", "roc_auc")]
 )
-def test_the_target_decides_on_task_metric_and_encoding(state, data, column, task, metric, encoding):
+def test_the_target_decides_on_task_and_metric(state, data, column, task, metric):
     found = edited(state, data, target(column))
-    assert (found.task, found.metric, found.encoding) == (task, metric, encoding)
+    assert (found.task, found.metric) == (task, metric)
     assert column not in found.names
     back = edited(found, data, target("age"))
     assert column in back.names
@@ -43,24 +42,24 @@ def test_the_target_decides_on_task_metric_and_encoding(state, data, column, tas
 
 def test_merging_and_splitting_keep_columns_costs_and_what_names_the_groups(state, data):
     prices = {"kind": "set_costs", "costs": {"age": 2, "dose": 3}}
-    shared = {"kind": "set_shared", "name": "visit", "cost": 5, "groups": ["age", "noise"]}
+    shared = {"kind": "choose", "shared": [{"name": "visit", "cost": 5, "groups": ["age", "noise"]}]}
     needs = {"kind": "set_requires", "group": "town", "requires": ["dose"]}
-    start = {"kind": "choose", "start": ["age"]}
-    before = edited(state, data, target(), prices, shared, needs, start)
+    have = {"kind": "choose", "available": ["age"]}
+    before = edited(state, data, target(), prices, shared, needs, have)
     merged = edited(before, data, {"kind": "merge_groups", "groups": ["age", "dose"], "name": "both"})
     assert merged.group("both").columns == ("age", "dose")
     assert merged.group("both").cost == 5
     assert merged.group("town").requires == ("both",)
     assert merged.shared[0].groups == ("both", "noise")
-    assert merged.start == ("both",)
+    assert merged.available == ("both",)
     split = edited(merged, data, {"kind": "split_group", "group": "both"})
     assert [split.group(name).cost for name in ("age", "dose")] == [2.5, 2.5]
     assert split.group("town").requires == ("age", "dose")
-    assert split.start == ("age", "dose")
+    assert split.available == ("age", "dose")
 
 
 def test_a_group_without_columns_vanishes_everywhere(state, data):
-    first = edited(state, data, target(), {"kind": "set_today", "text": "1. age\n2) dose, town"})
+    first = edited(state, data, target(), {"kind": "choose", "today": ["age", "dose", "town"]})
     assert first.today == ("age", "dose", "town")
     moved = edited(first, data, {"kind": "move_columns", "columns": ["dose"], "group": "town"})
     assert moved.today == ("age", "town")
@@ -69,7 +68,7 @@ def test_a_group_without_columns_vanishes_everywhere(state, data):
     assert out.today == ("town",)
     assert out.left_out == ("age", "town")
     back = edited(
-        out, data, {"kind": "take_in", "columns": ["age"]}, {"kind": "new_group", "columns": ["town", "dose"]}
+        out, data, {"kind": "new_group", "columns": ["age"]}, {"kind": "new_group", "columns": ["town", "dose"]}
     )
     assert back.left_out == ()
     assert back.group("town").columns == ("town", "dose")
@@ -101,43 +100,23 @@ def test_groups_come_from_yaml_and_go_back_to_it(state, data):
         ({"kind": "set_requires", "group": "age", "requires": ["age"]}, "requires itself"),
         ({"kind": "leave_out", "columns": ["y"]}, "'y' is the target"),
         ({"kind": "leave_out", "columns": ["z"]}, "no column 'z'"),
-        ({"kind": "take_in", "columns": ["age"]}, "'age' is not left out"),
-        ({"kind": "choose", "encoding": "none"}, "column 'dose' has 10 missing values: leave it out"),
-        ({"kind": "choose", "encoding": "magic"}, "encoding must be one of"),
+        ({"kind": "choose", "task": "magic"}, "task must be one of"),
         ({"kind": "choose", "task": "classification"}, "not labels of classes"),
-        ({"kind": "choose", "loss": "poisson"}, "a count cannot be negative"),
         ({"kind": "choose", "metric": "roc_auc"}, "metric must be one of"),
-        ({"kind": "choose", "rule": "luck"}, "rule must be one of"),
-        ({"kind": "choose", "alpha": -1}, "alpha"),
+        ({"kind": "choose", "budget": -1}, "budget"),
         ({"kind": "choose", "budget": 1, "extra": 2}, "extra is not a field"),
-        ({"kind": "set_today", "text": "age, age"}, "listed twice"),
+        ({"kind": "choose", "today": ["age", "age"]}, "listed twice"),
         ({"kind": "choose", "available": ["nobody"]}, "no group 'nobody'"),
         ({"kind": "import_groups", "yaml": "groups: ["}, "not valid YAML"),
         ({"kind": "import_groups", "yaml": "groups: {a: {columns: [y]}}"}, "'y' is the target"),
-        ({"kind": "remove_shared", "name": "visit"}, "no shared cost 'visit'"),
-        ({"kind": "set_shared", "name": "v", "cost": 1, "groups": []}, "has no groups"),
+        ({"kind": "choose", "shared": 2 * [{"name": "v", "cost": 1, "groups": ["age"]}]}, "a shared cost 'v' already"),
+        ({"kind": "choose", "shared": [{"name": "v", "cost": 1, "groups": []}]}, "has no groups"),
     ],
 )
 def test_errors_name_what_is_wrong(state, data, edit, message):
     first = edited(state, data, target())
     with pytest.raises((ValueError, TypeError), match=message):
         edited(first, data, edit)
-
-
-def test_always_known_groups_are_free_and_keep_their_prices(state, data):
-    prices = {"kind": "set_costs", "costs": {"age": 2, "dose": 3, "town": 4}}
-    shared = {"kind": "set_shared", "name": "visit", "cost": 5, "groups": ["age", "noise"]}
-    other = {"kind": "set_shared", "name": "lab", "cost": 7, "groups": ["dose", "town"]}
-    before = edited(state, data, target(), prices, shared, other)
-    known = edited(before, data, {"kind": "choose", "start": ["age"]})
-    costs = dict(zip(known.feature_groups.names, known.feature_groups.costs.tolist(), strict=True))
-    assert costs == {"age": 0, "dose": 3, "noise": 1, "town": 4, "ill": 1}
-    assert known.feature_groups.cost_of(["age", "noise"]) == 1  # the visit is paid already
-    assert known.feature_groups.cost_of(["dose"]) == 10
-    assert known.group("age").cost == 2
-    assert edited(known, data, {"kind": "choose", "start": []}).feature_groups.cost_of(["age", "noise"]) == 8
-    with pytest.raises(ValueError, match="'age' must be finite and not negative"):
-        edited(known, data, {"kind": "set_costs", "costs": {"age": -1}})
 
 
 def table_of(path, columns):
@@ -156,11 +135,10 @@ def test_columns_that_do_not_help_are_left_out_as_on_the_command_line(tmp_path, 
     assert data.unhelpful["same"] == "the same value in every row"
     assert main(["fit", data.place, "-t", "y", "--no-cv", "-o", str(tmp_path / "m.budgetline")]) == 0
     assert f"PassengerId ({data.unhelpful['PassengerId']}); --keep-ids" in capfd.readouterr().err
-    back = edited(state, data, {"kind": "take_in", "columns": ["same"]})
+    back = edited(state, data, {"kind": "new_group", "columns": ["same"]})
     assert back.left_out == ("PassengerId", "empty")
     switched = edited(state, data, target("PassengerId"), target("y"))
     assert switched.left_out == ("PassengerId", "same", "empty")
-    assert edited(state, data, target("y")).encoding == "spline"  # also where all columns are numbers
 
 
 def test_rows_without_a_target_are_dropped(state, data):
@@ -221,19 +199,19 @@ NAMES = ["age", "dose", "noise", "town", "y", "ill", "g", "h"]
 SOME = st.lists(st.sampled_from(NAMES), max_size=3)
 NAME = st.sampled_from(NAMES)
 COST = st.floats(-1, 5, allow_nan=False)
+SHARED = st.fixed_dictionaries({"name": NAME, "cost": COST, "groups": SOME})
 RANDOM_EDITS = st.one_of(
     st.fixed_dictionaries({"kind": st.just("set_target"), "column": st.one_of(st.none(), NAME)}),
-    st.fixed_dictionaries({"kind": st.sampled_from(["leave_out", "take_in"]), "columns": SOME}),
+    st.fixed_dictionaries({"kind": st.sampled_from(["leave_out", "new_group"]), "columns": SOME}),
     st.fixed_dictionaries({"kind": st.just("rename_group"), "group": NAME, "name": NAME}),
     st.fixed_dictionaries({"kind": st.just("merge_groups"), "groups": SOME, "name": NAME}),
     st.fixed_dictionaries({"kind": st.just("split_group"), "group": NAME}),
     st.fixed_dictionaries({"kind": st.just("move_columns"), "columns": SOME, "group": NAME}),
     st.fixed_dictionaries({"kind": st.just("new_group"), "columns": SOME, "name": NAME, "cost": COST}),
     st.fixed_dictionaries({"kind": st.just("set_costs"), "costs": st.dictionaries(NAME, COST, max_size=3)}),
-    st.fixed_dictionaries({"kind": st.just("set_shared"), "name": NAME, "cost": COST, "groups": SOME}),
+    st.fixed_dictionaries({"kind": st.just("choose"), "shared": st.lists(SHARED, max_size=2)}),
     st.fixed_dictionaries({"kind": st.just("set_requires"), "group": NAME, "requires": SOME}),
-    st.fixed_dictionaries({"kind": st.just("choose"), "start": SOME, "available": SOME}),
-    st.fixed_dictionaries({"kind": st.just("set_today"), "text": SOME.map("\n".join)}),
+    st.fixed_dictionaries({"kind": st.just("choose"), "available": SOME, "today": SOME}),
 )
 
 
@@ -254,21 +232,21 @@ def test_any_edits_leave_a_state_that_can_be_saved_and_undone(data, edits):
         if state != seen[-1]:
             seen.append(state)
     for state in reversed(seen[:-1]):
-        session.change(session.history.undone())
+        session.change(session.history.moved(-1))
         assert session.state == state
     for state in seen[1:]:
-        session.change(session.history.redone())
+        session.change(session.history.moved(1))
         assert session.state == state
 
 
 def test_budgets_that_follow_each_other_are_one_step(state):
-    history = History(state)
+    history = History((Step("", state),))
     for budget in (1.0, 2.0, 3.0):
         history = history.after(replace(state, budget=budget), "set budget")
     assert history.revision == 3
-    assert history.undone().state == state
+    assert history.moved(-1).state == state
     with pytest.raises(ValueError, match="nothing to undo"):
-        history.undone().undone()
+        history.moved(-1).moved(-1)
 
 
 def test_a_session_is_found_again_and_only_for_its_data(data, tmp_path):
@@ -303,13 +281,11 @@ def test_a_session_that_others_changed_is_not_overwritten(data, tmp_path):
     path.write_text(theirs)
     for title in ("mine", "mine again"):
         session.edit([read_edit({"kind": "choose", "title": title})])
-        assert not session.saved
         assert "it.explore was changed by another program" in session.problem
         assert "download the session under Take away" in session.problem
         assert path.read_text() == theirs
     path.unlink()  # nothing is lost by saving now
     session.edit([read_edit({"kind": "choose", "title": "mine at last"})])
-    assert session.saved
     assert not session.problem
     assert read_session(path.read_bytes(), "it").state.title == "mine at last"
 
@@ -319,7 +295,7 @@ def test_two_new_sessions_do_not_overwrite_each_other(data, tmp_path):
     first, second = start_session(data, path), start_session(data, path)
     for session in (first, second, first, second):
         session.edit([read_edit({"kind": "choose", "title": session.state.title + "x"})])
-        assert session.saved == (session is first)
+        assert bool(session.problem) == (session is second)
     assert read_session(path.read_bytes(), "it").state == first.state
 
 
@@ -331,7 +307,6 @@ def test_a_session_without_changes_leaves_no_file(data, tmp_path):
 def test_a_folder_that_cannot_be_written_is_told(data, tmp_path):
     session = start_session(data, tmp_path / "absent" / "it.explore")
     session.edit([read_edit(target())])
-    assert not session.saved
     assert session.problem.startswith("it.explore cannot be written: No such file or directory. Your changes are kept")
 
 
@@ -341,7 +316,7 @@ def test_a_folder_that_cannot_be_written_is_told(data, tmp_path):
         {"kind": "choose", "title": "a\ud800"},
         {"kind": "choose", "unit": "\udfff"},
         {"kind": "rename_group", "group": "age", "name": "a\udc80"},
-        {"kind": "set_shared", "name": "\ud800 visit", "cost": 1, "groups": ["age"]},
+        {"kind": "choose", "shared": [{"name": "\ud800 visit", "cost": 1, "groups": ["age"]}]},
     ],
 )
 def test_text_that_is_not_unicode_is_refused(data, tmp_path, edit):

@@ -35,13 +35,13 @@ def test_an_order_that_was_shown_and_cancelled_does_not_stay(data, monkeypatch):
     )
     shown, cancelled, learn = Event(), Event(), module.learn
 
-    def stopped(sample, state, before, check, tell, show):
+    def stopped(sample, state, check, tell, show):
         def show_and_wait(model):
             show(model)
             shown.set()
             cancelled.wait(PATIENCE)
 
-        return learn(sample, state, before, check, tell, show_and_wait if state == dearer else show)
+        return learn(sample, state, check, tell, show_and_wait if state == dearer else show)
 
     monkeypatch.setattr(module, "learn", stopped)
     board = Board()

@@ -206,12 +206,11 @@ def test_the_same_constant_wherever_the_data_are():
 
 
 def test_dask():
-    dask = pytest.importorskip("dask.array")
-    heart = load_heart()
-    X, y = np.asarray(heart.data, dtype=float), np.asarray(heart.target)
+    dd = pytest.importorskip("dask.dataframe")
+    heart = load_heart(as_frame=True)
     model = AnytimeClassifier(alpha="auto", rule="score", max_groups=2)
-    found = model.fit(dask.from_array(X, chunks=(100, -1)), dask.from_array(y, chunks=100)).alpha_
-    assert found == AnytimeClassifier(alpha="auto", rule="score", max_groups=2).fit(X, y).alpha_
+    found = model.fit(open_data(dd.from_pandas(heart.frame, npartitions=4), heart.target_name)).alpha_
+    assert found == AnytimeClassifier(alpha="auto", rule="score", max_groups=2).fit(heart.data, heart.target).alpha_
 
 
 def test_a_constant_that_is_far_off_is_told():

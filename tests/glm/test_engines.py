@@ -106,8 +106,9 @@ def test_an_engine_of_ones_own_is_all_that_the_model_needs(family, rule, eager):
     )
     assert found.sequence.groups == wanted.sequence.groups
     for field in fields(found):
-        if field.name not in ("sequence", "names", "subset"):
+        if field.name not in ("sequence", "names", "subset", "spread"):
             np.testing.assert_allclose(getattr(found, field.name), getattr(wanted, field.name), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(found.spread.values, wanted.spread.values, rtol=1e-7)
     some = np.array([True, False, True, True])
     # fitted to cells of rows, whose means are rounded
     np.testing.assert_allclose(found.of_steps(some).coef, wanted.of_steps(some).coef, rtol=1e-6, atol=1e-7)

@@ -233,8 +233,6 @@ def test_what_is_not_for_sources():
     X, y, _ = problem("logistic")
     with pytest.raises(ValueError, match="give the weights as a column"):
         make("logistic", class_weight="balanced").fit(open_data((X, y)))
-    with pytest.raises(ValueError, match="a checkpoint keeps nothing of many passes"):
-        make("poisson").fit(open_data((X, np.ones(300))), checkpoint="folder")
     with pytest.raises(ValueError, match="one target"):
         make("poisson").fit(open_data((X, np.ones((300, 2)))))
 

@@ -29,7 +29,7 @@ def test_it_is_found_inside_pipelines_and_searches():
         assert as_model(fitted) is model
         assert as_model(model) is model
         np.testing.assert_allclose(seen, StandardScaler().fit_transform(X))
-        np.testing.assert_allclose(model.respond(model.scores(seen, stage=2), "predict"), answer(fitted, seen, 2))
+        np.testing.assert_allclose(model.answer(seen, "predict", stage=2), answer(fitted, seen, 2))
 
 
 def answer(fitted, seen, stage):

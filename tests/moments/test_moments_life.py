@@ -11,7 +11,6 @@ from safetensors.numpy import save
 from scipy.linalg import LinAlgWarning
 
 from budgetline import AnytimeRegressor, FeatureGroups, GroupLassoPath, Moments, open_data
-from budgetline.data.parquet_files import ParquetPartition
 from budgetline.files import MANIFEST, SCHEMA, decode, encode, write_atomically
 from budgetline.moments.passes import ChunkMoments, sum_over
 from budgetline.moments.sums import tree_sum
@@ -279,201 +278,14 @@ def test_a_sliding_window_of_days():
     np.testing.assert_allclose(found.coef_path_, wanted.coef_path_, rtol=1e-9)
 
 
-# -- checkpoints ------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def files(tmp_path):
-    """Five files of two row groups each; together with the folder of checkpoints."""
-    folder = tmp_path / "data"
-    folder.mkdir()
+    """Five files of two row groups each."""
     for k in range(5):
         X, y, w = sample(k, 40, far=100)
         frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y, w=w)
-        frame.to_parquet(folder / f"{k}.parquet", index=False, row_group_size=20)
-    return folder, tmp_path / "memory"
-
-
-def opened(folder, **keywords):
-    return open_data(folder, "y", weight="w", chunk_rows=20, **keywords)
-
-
-@pytest.fixture
-def spy(monkeypatch):
-    """Return the list of partitions read, and a set of those that cannot be."""
-    read, broken, original = [], set(), ParquetPartition.chunks
-
-    def chunks(self, columns):
-        name = (self.path.name, self.first)
-        if name in broken:
-            raise OSError(f"{name} is out of reach")
-        read.append(name)
-        return original(self, columns)
-
-    monkeypatch.setattr(ParquetPartition, "chunks", chunks)
-    return read, broken
-
-
-@pytest.mark.parametrize("stop", [0, 1, 4, 7, 9])
-def test_an_interrupted_pass_goes_on_where_it_stopped(files, spy, stop):
-    folder, memory = files
-    read, broken = spy
-    names = [(f"{k}.parquet", first) for k in range(5) for first in (0, 1)]
-    whole = AnytimeRegressor().fit(opened(folder))
-    assert read == names
-    read.clear()
-    broken.add(names[stop])
-    model = AnytimeRegressor()
-    with pytest.raises(OSError, match="out of reach"):
-        model.fit(opened(folder), checkpoint=memory)
-    assert not hasattr(model, "coef_")
-    assert read == names[:stop]
-    assert len(list(memory.glob("*"))) == stop
-    broken.clear()
-    read.clear()
-    model.fit(opened(folder), checkpoint=memory)
-    assert read == names[stop:]
-    assert_identical(model.moments_, whole.moments_)
-    np.testing.assert_array_equal(model.coef_path_, whole.coef_path_)
-    read.clear()
-    again = AnytimeRegressor().fit(opened(folder), checkpoint=str(memory))
-    assert read == []
-    assert_identical(again.moments_, whole.moments_)
-
-
-def test_a_file_that_changed_is_read_again(files, spy):
-    folder, memory = files
-    read, _ = spy
-    before = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
-    frame = pd.read_parquet(folder / "2.parquet")
-    frame.assign(y=-frame["y"]).to_parquet(folder / "2.parquet", index=False, row_group_size=20)
-    status = (folder / "2.parquet").stat()
-    os.utime(folder / "2.parquet", ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
-    read.clear()
-    after = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
-    assert read == [("2.parquet", 0), ("2.parquet", 1)]
-    assert_identical(after.moments_, AnytimeRegressor().fit(opened(folder)).moments_)
-    assert not np.array_equal(after.moments_.scatter, before.moments_.scatter)
-
-
-def test_the_folder_does_not_mix_up_columns_targets_or_weights(files):
-    folder, memory = files
-    variants = [
-        (AnytimeRegressor(), {"target": "y", "weight": "w"}),
-        (AnytimeRegressor(), {"target": "y", "features": ["a", "b", "c"]}),
-        (AnytimeRegressor(), {"target": "a", "features": ["y", "b", "c"]}),
-        (AnytimeRegressor(), {"target": ["y", "w"]}),
-        (AnytimeRegressor(), {"target": ["w", "y"]}),
-        (AnytimeRegressor(), {"target": "y", "features": ["c", "b", "a"]}),
-        (AnytimeRegressor(FeatureGroups([["a"], ["b"]], remainder="drop")), {"target": "y", "weight": "w"}),
-        (AnytimeRegressor(FeatureGroups([["a"], ["c"]], remainder="drop")), {"target": "y", "weight": "w"}),
-        (GroupLassoPath(), {"target": "y", "weight": "w"}),
-    ]
-    for model, keywords in variants:
-        found = model.fit(open_data(folder, **keywords), checkpoint=memory).moments_
-        assert_identical(found, model.fit(open_data(folder, **keywords)).moments_)
-    assert len(list(memory.iterdir())) == 5 * (len(variants) - 1)  # the lasso shares those of the first
-
-
-def test_a_file_of_the_same_size_and_time_but_other_contents_is_read_again(tmp_path, spy):
-    read, _ = spy
-    data, memory = tmp_path / "a.parquet", tmp_path / "memory"
-    X, y, w = sample(0, 40)
-
-    def write(y):
-        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y, w=w)
-        frame.to_parquet(data, index=False, row_group_size=20, compression=None, use_dictionary=False)
-        os.utime(data, ns=(10**18, 10**18))
-        return data.stat().st_size
-
-    first = write(y)
-    AnytimeRegressor().fit(opened(data), checkpoint=memory)
-    assert write(y[::-1]) == first
-    read.clear()
-    found = AnytimeRegressor().fit(opened(data), checkpoint=memory)
-    assert len(read) == 2
-    np.testing.assert_allclose(found.coef_, AnytimeRegressor().fit(X, y[::-1], w).coef_, rtol=1e-9)
-
-
-def test_a_file_that_changed_after_it_was_opened_is_an_error_even_if_it_is_remembered(files):
-    folder, memory = files
-    source = opened(folder)
-    AnytimeRegressor().fit(source, checkpoint=memory)
-    os.utime(folder / "2.parquet", ns=(10**18, 10**18))
-    with pytest.raises(ValueError, match=r"2\.parquet, row group 0: the file has changed since it was opened"):
-        AnytimeRegressor().fit(source, checkpoint=memory)
-
-
-DAMAGES = {
-    "cut short": lambda data: data[:-5],
-    "empty": lambda data: b"",
-    "one bit": lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],
-    "something else": lambda data: b"words " * 100,
-}
-
-
-@pytest.mark.parametrize("kind", DAMAGES)
-def test_a_damaged_checkpoint_is_read_again_from_the_data_with_a_warning(files, spy, kind):
-    folder, memory = files
-    read, _ = spy
-    wanted = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
-    victim = sorted(memory.iterdir())[3]
-    victim.write_bytes(DAMAGES[kind](victim.read_bytes()))
-    read.clear()
-    with pytest.warns(UserWarning, match=rf"{victim.name} .*the data are read again"):
-        found = AnytimeRegressor().fit(opened(folder), checkpoint=memory)
-    assert len(read) == 1
-    assert_identical(found.moments_, wanted.moments_)
-    read.clear()
-    AnytimeRegressor().fit(opened(folder), checkpoint=memory)  # it was mended
-    assert read == []
-
-
-def test_another_statistic_of_the_same_rows_is_not_used(files):
-    folder, memory = files
-    names, source = ("a", "b", "c"), opened(folder)
-    classes = np.unique(np.concatenate([pd.read_parquet(path)["y"] for path in folder.iterdir()]))
-    numbers = sum_over(source, ChunkMoments(names, ()), None, checkpoint=memory)
-    labels = ChunkMoments(names, (classes.size,), classes)
-    found = sum_over(source, labels, None, checkpoint=memory)
-    assert found.scatter.shape != numbers.scatter.shape
-    assert_identical(found, sum_over(source, labels, None))
-
-
-def test_a_checkpoint_that_cannot_be_written_leaves_no_partial_file(files, monkeypatch):
-    folder, memory = files
-
-    def fail(*_):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="no space left"):
-        AnytimeRegressor().fit(opened(folder), checkpoint=memory)
-    assert os.listdir(memory) == []
-
-
-def test_csv_and_svmlight_are_remembered_too(tmp_path):
-    X, y, _ = sample()
-    pd.DataFrame(X).add_prefix("x").assign(y=y).to_csv(tmp_path / "a.csv", index=False)
-    lines = [
-        f"{t!r} " + " ".join(f"{d + 1}:{v!r}" for d, v in enumerate(row))
-        for row, t in zip(X.tolist(), y.tolist(), strict=True)
-    ]
-    (tmp_path / "a.svm").write_text("\n".join(lines))
-    for name, target in (("a.csv", "y"), ("a.svm", None)):
-        memory = tmp_path / f"{name} memory"
-        models = [AnytimeRegressor().fit(open_data(tmp_path / name, target), checkpoint=memory) for _ in range(2)]
-        assert len(list(memory.iterdir())) == 1
-        assert_identical(models[0].moments_, models[1].moments_)
-        np.testing.assert_allclose(models[1].coef_, AnytimeRegressor().fit(X, y).coef_, rtol=1e-10)
-
-
-def test_arrays_are_not_remembered(tmp_path):
-    X, y, _ = sample()
-    for factor in (1.0, 2.0):
-        model = AnytimeRegressor().fit(open_data((X, factor * y)), checkpoint=tmp_path / "memory")
-        np.testing.assert_allclose(model.coef_, factor * AnytimeRegressor().fit(X, y).coef_, rtol=1e-10)
-    assert not (tmp_path / "memory").exists()
+        frame.to_parquet(tmp_path / f"{k}.parquet", index=False, row_group_size=20)
+    return tmp_path
 
 
 # -- sums -------------------------------------------------------------------------------------------------------------
@@ -487,8 +299,7 @@ def test_parts_that_are_nothing_do_not_count(count):
 
 def test_the_sum_depends_on_the_partitions_alone(files):
     """However a partition is cut into chunks of the reader's, the partitions are added as a tree."""
-    folder, _ = files
-    source = opened(folder)
+    source = open_data(files, "y", weight="w", chunk_rows=20)
     parts = [
         sum_over(type(source)([p], 3, ("a", "b", "c"), ()), ChunkMoments(("a", "b", "c"), ()), None)
         for p in source.partitions

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from best_sets import best_set
+from certifying import certify
 from truth import make
 
-from budgetline import Moments, certify
+from budgetline import Moments
 
 KINDS = ("plain", "suppressors", "free", "wide costs", "equal costs", "correlated", "targets", "duplicates", "weights",
          "xor")  # fmt: skip

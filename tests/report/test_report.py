@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import html
 import json
 import re
 import warnings
@@ -13,6 +12,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from certifying import certify
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -28,7 +28,6 @@ from budgetline import (
     GroupLassoPath,
     Moments,
     budget_curve,
-    certify,
     compare,
     cross_val_budget_curve,
     files,
@@ -38,7 +37,6 @@ from budgetline import (
 )
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid
 from budgetline.messages import warn
-from budgetline.optimality.known_budgets import known_sets
 from budgetline.sequencing import RandomOrder
 
 pytestmark = pytest.mark.quick_cases(2)
@@ -199,76 +197,6 @@ def test_the_comparison_is_that_of_the_library(heart, heart_model, heart_report)
 # -- budgets that are known in advance ---------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def gaps():
-    """Costs such that the order leaves money unspent: the large group comes early, small ones must wait."""
-    X, y = regression_data(3, 200)
-    model = AnytimeRegressor([[0], [1], [2], [3], [4], [5]], costs=[10.0, 6.0, 5.0, 4.0, 3.0, 8.0]).fit(X, y)
-    return model, X, y
-
-
-def best_by_hand(model, X, y, budget):
-    """The groups that explain most within a budget, by least squares on all subsets of single columns."""
-    costs, centred = model.feature_groups_.costs, y - y.mean()
-    names, found = model.feature_groups_.names, {}
-    for size in range(len(costs) + 1):
-        for chosen in map(list, combinations(range(len(costs)), size)):
-            if sum(costs[chosen]) <= budget:
-                A = X[:, chosen] - X[:, chosen].mean(axis=0)
-                rest = centred - A @ np.linalg.lstsq(A, centred)[0]
-                found[tuple(names[g] for g in chosen)] = 1 - rest @ rest / (centred @ centred)
-    return found
-
-
-def test_known_budgets_buy_good_sets(gaps):
-    model, X, y = gaps
-    summary = make_report(model, X, y, baselines=False, plan_seconds=60)
-    order, shares = list(model.sequence_.groups), []
-    for budget in summary.plans.budgets:
-        values = best_by_hand(model, X, y, budget)
-        found = next((each for each in reversed(summary.plans.sets) if each.cost <= budget), None)
-        chosen = () if found is None else tuple(sorted(found.groups, key=model.feature_groups_.names.index))
-        assert found is None or found.cost <= budget
-        shares.append((values[chosen] + 1e-4) / (max(values.values()) + 1e-4))
-        prefix = tuple(sorted(order[: model.sequence_.stage_at(budget)], key=model.feature_groups_.names.index))
-        assert values[chosen] >= values[prefix] - 1e-4
-    assert np.mean(shares) > 0.9  # the search is short, and misses the best set now and then
-    text = summary.to_markdown()
-    assert "## If the budget is fixed beforehand" in text
-    assert page_of(summary).rows == markdown_rows(text)
-    assert json.loads(summary.to_json())["title"] == summary.title
-
-
-def test_known_budgets_are_judged_on_the_folds(gaps):
-    model, X, y = gaps
-    summary = make_report(model, X, y, metric="r2", cv=KFold(3), baselines=False, plan_seconds=60)
-    curve, values = summary.plans.curve, []
-    for train, test in KFold(3).split(X):
-        fold = clone(model).fit(X[train], y[train])
-        known = best_by_hand(fold, X[train], y[train], np.inf)
-        prefixes = [fold.sequence_.groups[:k] for k in range(1, 7)]
-        sets = [*known_sets(fold.model_, summary.plans.budgets, 60).groups, *prefixes]
-        row = []
-        for cost in curve.costs[1:]:
-            affordable = [each for each in sets if fold.feature_groups_.cost_of(each) <= cost + 1e-9]
-            best = max(affordable, key=lambda each: known[tuple(sorted(each))], default=())
-            row.append(1 - np.mean((y[test] - fold.predict(X[test], available=best)) ** 2) / np.var(y[test]))
-        values.append(row)
-    np.testing.assert_allclose(curve.values[1:], np.mean(values, axis=0), atol=1e-6)
-
-
-def test_a_report_without_plans(gaps, regression):
-    model, X, y = gaps
-    without = make_report(model, X, y, baselines=False, plan_seconds=0)
-    assert without.plans is None
-    assert "fixed beforehand" not in without.to_markdown()
-    assert make_report(model).plans is None
-    free = AnytimeRegressor(costs=np.zeros(6)).fit(X, y)
-    assert make_report(free, X, y, baselines=False).plans is None
-    with pytest.raises(ValueError, match="plan_seconds must be a number of seconds ≥ 0"):
-        make_report(model, X, y, plan_seconds=-1)
-
-
 def test_the_headline_is_computed(heart_report):
     spent, total, share = map(
         float, re.match(r"([\d.]+) of ([\d.]+) dollars buy (\d+) %", heart_report.headline).groups()
@@ -344,7 +272,7 @@ def test_headlines_are_about_held_out_values():
 
 def test_titles_have_the_target(regression):
     model, X, y = regression
-    report = make_report(model, X, pd.Series(y, name="price"), cv=2, baselines=False, plan_seconds=0)
+    report = make_report(model, X, pd.Series(y, name="price"), cv=2, baselines=False)
     assert report.title == "price: AnytimeRegressor of 4 groups"
     assert make_report(model).title == "AnytimeRegressor of 4 groups"
 
@@ -352,7 +280,7 @@ def test_titles_have_the_target(regression):
 def test_equal_costs_have_no_chart_of_costs_and_no_orders_by_cost(regression):
     _, X, y = regression
     equal, other = (AnytimeRegressor(GROUPS, costs).fit(X, y) for costs in (dict.fromkeys(GROUPS, 2.0), COSTS))
-    reports = [make_report(model, X, y, cv=2, plan_seconds=0) for model in (equal, other)]
+    reports = [make_report(model, X, y, cv=2) for model in (equal, other)]
     for report, same in zip(reports, (True, False), strict=True):
         assert ('<section class="absent" aria-labelledby="scatter-title">' in report.to_html()) == same
         names = {method.name for method in report.comparison.methods}
@@ -367,7 +295,7 @@ def test_thresholds_are_those_of_held_out_rows(heart, weighted):
     model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
     weight = np.random.default_rng(0).integers(1, 4, 303) if weighted else np.ones(303)
     given = {"sample_weight": weight} if weighted else {}
-    report = make_report(model, heart.data, heart.target, cv=3, baselines=False, plan_seconds=0, **given)
+    report = make_report(model, heart.data, heart.target, cv=3, baselines=False, **given)
     found, y = report.probabilities, heart.target
     assert [each.stage for each in found.stages] == list(range(10))
     chance = np.empty((10, 303))
@@ -397,9 +325,9 @@ def test_thresholds_are_those_of_held_out_rows(heart, weighted):
 
 def test_other_tasks_have_no_thresholds(regression):
     model, X, y = regression
-    assert make_report(model, X, y, cv=2, baselines=False, plan_seconds=0).probabilities is None
+    assert make_report(model, X, y, cv=2, baselines=False).probabilities is None
     X, y = class_data(3)
-    report = make_report(AnytimeClassifier().fit(X, y), X, y, cv=2, baselines=False, plan_seconds=0)
+    report = make_report(AnytimeClassifier().fit(X, y), X, y, cv=2, baselines=False)
     assert report.probabilities is None
     assert "Choose a threshold" not in report.to_markdown()
 
@@ -408,7 +336,7 @@ def test_many_stages_are_counted_evenly():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 60))
     model = AnytimeClassifier(alpha=1.0, rule="score").fit(X, X[:, 0] > 0)
-    report = make_report(model, X, X[:, 0] > 0, cv=2, baselines=False, plan_seconds=0)
+    report = make_report(model, X, X[:, 0] > 0, cv=2, baselines=False)
     stages = [each.stage for each in report.probabilities.stages]
     assert (len(stages), stages[0], stages[-1]) == (40, 0, 60)
     assert report.probabilities.at(59).stage == stages[-2]
@@ -517,7 +445,7 @@ def test_free_groups(regression):
 def test_every_free_group_has_its_own_held_out_value(regression, free):
     _, X, y = regression
     model = AnytimeRegressor(GROUPS, {**COSTS, **dict.fromkeys(free, 0.0)}).fit(X, y)
-    summary = make_report(model, X, y, cv=3, baselines=False, plan_seconds=0)
+    summary = make_report(model, X, y, cv=3, baselines=False)
     folds = cross_val_budget_curve(clone(model), X, y, cv=shuffled(3)).folds
     truth = np.mean([fold.values[: len(free) + 1] for fold in folds], axis=0)
     assert np.ptp(truth[1:]) > 1e-3
@@ -531,7 +459,7 @@ def test_every_free_group_has_its_own_held_out_value(regression, free):
 def test_free_groups_come_with_the_group_before_them(regression):
     _, X, y = regression
     model = AnytimeRegressor(GROUPS, {**COSTS, "c": 0.0}, schedule=FixedOrder(("a", "c", "b", "d"))).fit(X, y)
-    summary = make_report(model, X, y, cv=3, baselines=False, plan_seconds=0)
+    summary = make_report(model, X, y, cv=3, baselines=False)
     rows = [row for row in markdown_rows(summary.to_markdown()) if len(row) == 7][1:]
     assert [row[:2] for row in rows] == [
         ["0", "none"], ["1", "a, c"], ["1.5", "b and 2 earlier groups"], ["4.5", "d and 3 earlier groups"]
@@ -563,7 +491,7 @@ def test_warnings_that_differ_in_numbers_are_given_once(regression):
 
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        make_report(model, X, y, cv=3, metric=score, plan_seconds=0)
+        make_report(model, X, y, cv=3, metric=score)
     assert [each.category for each in found] == [UserWarning, RuntimeWarning]
     assert re.match(r"40 rows were judged", str(found[0].message))
 
@@ -571,7 +499,7 @@ def test_warnings_that_differ_in_numbers_are_given_once(regression):
 def test_curves_may_have_one_value_for_all_free_groups(regression):
     _, X, y = regression
     model = AnytimeRegressor(GROUPS, {**COSTS, "a": 0.0, "b": 0.0}).fit(X, y)
-    summary = make_report(model, X, y, cv=3, baselines=False, plan_seconds=0)
+    summary = make_report(model, X, y, cv=3, baselines=False)
     training, judged = summary.curves
     kept = [k for k, cost in enumerate(judged.costs) if cost or k in (0, 2)]
     fewer = {name: tuple(getattr(judged, name)[k] for k in kept) for name in ("costs", "values", "errors")}
@@ -766,7 +694,7 @@ def attacked():
 def test_names_cannot_break_out(attacked, heart_report):
     page, plain = page_of(attacked), page_of(heart_report)
     assert set(page.tags) <= set(plain.tags)
-    page, plain = (page_of(replace(report, effects=(), plans=None)) for report in (attacked, heart_report))
+    page, plain = (page_of(replace(report, effects=())) for report in (attacked, heart_report))
     # one row more or less per group or class is all that may differ
     rows = {"tr", "td", "th"}
     assert [t for t in page.tags if t not in rows] == [t for t in plain.tags if t not in rows]
@@ -948,19 +876,11 @@ def test_a_training_curve_above_the_bound_is_not_clipped(regression):
     np.testing.assert_array_equal(summary.certificate.curve.values[:-1], certificate.curve().values[:-1])
 
 
-def test_a_bound_is_drawn_for_explained_alone(regression, heart_model, certified):
+def test_a_bound_is_drawn_for_explained_alone(regression, certified):
     model, X, y = regression
     other = make_report(model, X, y, metric="mse", cv=3, baselines=False, certificate=certified[0])
     assert other.certificate.curve is None
     assert other.certificate.budgets == certified[1].certificate.budgets
-    trivial = make_report(heart_model, certificate=heart_model.certificate())
-    assert trivial.measure.name == "explained"
-    assert trivial.certificate.curve is None
-    (bound,) = {each.bound for each in trivial.certificate.budgets}
-    assert bound == pytest.approx(heart_model.sequence_.explained[-1])
-    (note,) = trivial.certificate.notes
-    assert note in re.sub(r"\\(.)", r"\1", trivial.to_markdown())
-    assert note in html.unescape(trivial.to_html())
 
 
 def test_a_certificate_of_a_sequence_that_was_ended(regression):
@@ -1025,7 +945,7 @@ def test_a_certificate_of_another_model_is_refused(regression, certified):
             make_report(model, certificate=other.fit(X, target).certificate(time_limit=0))
     poisson = AnytimeRegressor(GROUPS, COSTS, loss="poisson", **same).fit(X, np.abs(y))
     with pytest.raises(ValueError, match=r"is about other .*loss"):
-        make_report(model, certificate=poisson.certificate())
+        make_report(poisson, certificate=certified[0])
     without = replace(certified[0], excluded=np.array([True, False, False, False]))
     with pytest.raises(ValueError, match="is about other conditions"):
         make_report(model, certificate=without)

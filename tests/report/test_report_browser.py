@@ -158,41 +158,6 @@ def test_the_slider_by_keyboard_reaches_every_stage(truth, visit, tmp_path):
     assert page.locator("#next").is_disabled()
 
 
-def test_the_slider_shows_what_a_known_budget_buys(truth, visit, tmp_path):
-    page, plans, states = visit(truth.summary, tmp_path), truth.summary.plans, set()
-    assert page.locator(".line-plans").count() == 1
-    assert "if the budget is fixed beforehand" in page.locator("#curve-legend").text_content()
-    for budget in (*plans.budgets, truth.total):
-        page.locator("#budget").fill(repr(budget))
-        found = next((each for each in reversed(plans.sets) if each.cost <= budget * (1 + 1e-12)), None)
-        order = list(truth.sequence.groups[: truth.sequence.stage_at(budget)])
-        chips, label = page.locator("#known-groups li").all_text_contents(), page.locator("#known-label").text_content()
-        better = plans.curve.at(budget)[0] > truth.held_out.at(budget)
-        if found is None or set(found.groups) == set(order):
-            assert (chips, label) == ([], "If this budget is fixed beforehand: buy the same groups")
-            assert page.locator("#known-what").text_content() == "No better set was found."
-        elif better:
-            assert (chips, label) == (
-                list(found.groups),
-                "If this budget is fixed beforehand: buy these groups instead",
-            )
-            what = page.locator("#known-what").text_content()
-            assert what.startswith(f"cost {found.cost:.6g}")
-            assert truth.number(plans.curve.at(budget)[0]).removesuffix(" %") in what
-            assert page.locator("#known-groups .added").count() == len(set(found.groups) - set(order))
-        else:
-            assert (chips, label) == ([], "If this budget is fixed beforehand: buy the same groups")
-            assert "no better on held-out rows" in page.locator("#known-what").text_content()
-        states.add(label)
-    assert len(states) > 1
-
-
-def test_without_plans_nothing_is_said_of_known_budgets(heart, visit, tmp_path):
-    page = visit(replace(heart.summary, plans=None), tmp_path)
-    assert page.locator("#known").is_hidden()
-    assert page.locator(".line-plans").count() == 0
-
-
 def test_the_number_and_the_buttons(heart, visit, tmp_path):
     page = visit(heart.summary, tmp_path)
     field, slider = page.locator("#budget-number"), page.locator("#budget")
@@ -262,7 +227,7 @@ def test_every_free_group_has_its_own_dot_and_value(visit, tmp_path):
     X = rng.normal(size=(200, 3))
     y = X @ [2.0, 1.0, 0.5] + rng.normal(size=200)
     model = AnytimeRegressor(costs=[0.0, 0.0, 1.0]).fit(X, y)
-    summary = make_report(model, X, y, baselines=False, plan_seconds=0)
+    summary = make_report(model, X, y, baselines=False)
     page = visit(summary, tmp_path)
     dots = page.locator("#curve .dot")
     assert dots.count() == 4
@@ -500,13 +465,11 @@ def test_a_training_line_above_the_bound_is_not_clipped(visit, tmp_path):
     assert "so it can exceed the bound" in page.locator(".notes").text_content()
 
 
-def test_no_line_where_there_is_nothing_to_draw(heart, nhanes, visit, tmp_path):
-    trivial = make_report(heart.model, certificate=heart.model.certificate())
-    for summary, sections in ((trivial, 1), (nhanes.summary, 0)):
-        page = visit(summary, tmp_path)
-        assert page.locator("#curve .line-bound, #curve .beyond, .l-bound").count() == 0
-        assert page.locator("#optimality").count() == sections
-        assert page.locator("#curve .line-main").count() == 1
+def test_no_line_where_there_is_nothing_to_draw(nhanes, visit, tmp_path):
+    page = visit(nhanes.summary, tmp_path)
+    assert page.locator("#curve .line-bound, #curve .beyond, .l-bound").count() == 0
+    assert page.locator("#optimality").count() == 0
+    assert page.locator("#curve .line-main").count() == 1
 
 
 def test_the_bound_on_paper_and_without_scripts(bounded, visit, tmp_path):
@@ -538,7 +501,7 @@ def churn():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 4))
     y = np.where(2 * X[:, 0] + X[:, 1] + rng.normal(size=600) > 1, f"x {EVIL}", "stays")
-    return make_report(AnytimeClassifier(alpha=1e-3).fit(X, y), X, y, cv=3, baselines=False, plan_seconds=0)
+    return make_report(AnytimeClassifier(alpha=1e-3).fit(X, y), X, y, cv=3, baselines=False)
 
 
 def percent(value):

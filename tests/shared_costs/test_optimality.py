@@ -6,13 +6,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 from best_sets import best_set
+from certifying import certify
 from exact_search import best_sequence
 from reference_shared import Shop
 from seeds import seeds
 from shops import CASES, bundled, draw_shop, named, singles
 from truth import best_by_programming
 
-from budgetline import FeatureGroups, Moments, certify
+from budgetline import FeatureGroups, Moments
 from budgetline.datasets import load_heart, load_thyroid
 
 pytestmark = pytest.mark.quick_cases(3)

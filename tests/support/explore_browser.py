@@ -14,7 +14,6 @@ RESULTS = {
     "next": "#next-result",
     "compare": "#compare-result",
     "effects": "#effects",
-    "lines": "#lines",
 }
 """What each result is shown in."""
 

@@ -23,6 +23,7 @@ from budgetline.fitting.linear import gram_fits
 from budgetline.fitting.moments_training import held_out_errors
 from budgetline.leastsquares.gram import Gram
 from budgetline.model.stages import StagedModel, in_user_units
+from budgetline.model.subsets import LinearSubset
 from budgetline.moments.columns import standardised_columns
 from budgetline.moments.moments import moments_of
 from budgetline.sequencing.schedules import FixedOrder
@@ -54,7 +55,7 @@ class GroupLassoPath(AnytimeRegressor):
     cost_sensitive : bool
         Whether costs are the weights of the penalty; if not, all weights are 1, also of free groups.
     alpha, encoding
-        Ridge constant, and what raw columns become, as in `AnytimeRegressor`.
+        As in `AnytimeRegressor`.
     refit : bool
         Whether the model of a prefix is refitted by least squares. If not, it is the lasso's own, shrunken: the
         solution at the smallest λ before the next group enters, and at the end of the path after the last.
@@ -72,7 +73,7 @@ class GroupLassoPath(AnytimeRegressor):
     Attributes
     ----------
     sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, feature_groups_, model_
-        As in `AnytimeRegressor`; the gains of shrunken models are without the penalty. If the groups of
+        As in `AnytimeRegressor`. The gains of shrunken models are without the penalty. If the groups of
         ``predict(available=...)`` are not a prefix of the sequence, least squares predicts, also with ``refit=False``.
     lambdas_ : array of shape (L,)
         At most ``n_lambdas``, in the units of y per unit of cost.
@@ -211,4 +212,7 @@ def _shrunken(refitted: StagedModel, path: LassoPath, coef: Float, intercept: Fl
     penalised = last >= 0  # no free group is still to come
     coef_path, intercept_path = refitted.coef_path.copy(), refitted.intercept_path.copy()
     coef_path[penalised], intercept_path[penalised] = coef[last[penalised]], intercept[last[penalised]]
-    return replace(refitted, coef_path=coef_path, intercept_path=intercept_path)
+    # the errors of least squares are not those of the path
+    assert isinstance(refitted.subset, LinearSubset)
+    subset = replace(refitted.subset, n_rows=0.0)
+    return replace(refitted, coef_path=coef_path, intercept_path=intercept_path, subset=subset)

@@ -52,9 +52,6 @@ class Certificate(Tabular):
         are any.
     alpha : float
         The ridge constant.
-    loss : str
-        "squared_error", "log_loss", "poisson", or "convex" for a `budgetline.glm.ConvexLoss`. For losses other than
-        squared error the only bound is that of all groups.
     budgets, achieved, bounds : float arrays of shape (B,)
         Increasing budgets; the value of the longest affordable prefix at each; the bound on that of any affordable set.
     everything : float
@@ -95,7 +92,6 @@ class Certificate(Tabular):
     order: Annotated[Positions, Shape("stages")]
     values: Annotated[Float, Shape("stages")]
     alpha: Number
-    loss: str
     budgets: Annotated[Float, Shape("budgets"), AtLeast(0)]
     achieved: Annotated[Float, Shape("budgets")]
     bounds: Annotated[Float, Shape("budgets")]
@@ -164,7 +160,7 @@ class Certificate(Tabular):
     def plot(self, ax: Any = None, **plot: Any) -> BudgetCurveDisplay:
         """Draw what the sequence explains of the training data, and the bound above it.
 
-        Parameters are those of `budgetline.BudgetCurveDisplay.plot`.
+        Parameters as in `BudgetCurveDisplay.plot`.
         """
         own = self._sequence_curve()
         training = replace(own, values=own.values / self._scale, metric="explained")
@@ -178,19 +174,17 @@ class Certificate(Tabular):
         verify(self, moments)
 
     def save(self, path: PathName) -> None:
-        """Write the certificate to a file, completely or not at all."""
+        """Write the certificate to a file at ``path``, in full or not at all."""
         write_atomically(path, to_bytes(KIND, self))
 
     @classmethod
     def load(cls, path: PathName) -> Certificate:
-        """Read a certificate from a file; it proves nothing until `verify` has checked it."""
+        """Read a certificate from the file at ``path``; it proves nothing until `verify` has checked it."""
         return from_bytes(KIND, cls, read(path), str(path), _checked)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Limitations of the bounds, and what Theorem 3.2 promises."""
-        if self.loss != "squared_error":
-            return (f"For loss {shown(self.loss)} the only known bound is what all groups explain.",)
         found = []
         if self.condition:
             found.append(f"The bounds are about sets {self.condition}: other sets may explain more.")

@@ -17,22 +17,18 @@ from scipy.linalg import solve_triangular
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import SLACK
 from budgetline.fitting.linear import LARGEST_GRAM, warn_from_moments
-from budgetline.groups import FeatureGroups, as_feature_groups
+from budgetline.groups import FeatureGroups
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.groups.prices import Prices
-from budgetline.inputs import check_number
 from budgetline.leastsquares.factors import BlockCholesky
 from budgetline.leastsquares.gram import EPS, Gram
 from budgetline.leastsquares.least_squares import LeastSquares
 from budgetline.messages import shown
-from budgetline.moments.moments import Moments
 from budgetline.sequencing.loop import Limits, greedy_order
 from budgetline.sequencing.schedules import Schedule
 from budgetline.threads import one_blas_thread
 
 GroupNames = Iterable[str]
-ALPHA = 1e-5
-"""The default ridge constant of estimators."""
 RANK = 1e-13
 """Eigenvalues of C_S below this are rounding noise: columns are standardised."""
 ROUNDINGS = 16
@@ -55,15 +51,6 @@ class Quadratic:
     alpha: float
     weights: Float | None = None
     penalties: Float | None = None
-
-    @classmethod
-    def of_moments(cls, moments: Moments, feature_groups: object, costs: object, alpha: float | None) -> Quadratic:
-        """Return the problem of moments and a user's groups and costs."""
-        alpha = check_number("alpha", ALPHA if alpha is None else alpha, ge=0, finite=True)
-        groups = as_feature_groups(feature_groups, costs, moments.feature_names, moments.n_features)
-        layout = groups.resolve(moments.feature_names, moments.n_features)
-        sizes = np.array([own.size for own in layout.columns], dtype=np.intp)
-        return cls(Gram.of(moments, np.concatenate(layout.columns), alpha), sizes, groups, alpha)
 
     def warned(self) -> Quadratic:
         """Return the problem; warn if the moments that it comes from do not determine the coefficients."""

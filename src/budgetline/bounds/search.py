@@ -127,7 +127,7 @@ class Search:
         values, spent = problem.prefix_values(order), np.cumsum(problem.prices.steps(order))
         achieved = np.concatenate([[0.0], values])[affordable(spent, grid)]
         return Certificate(
-            problem.groups, np.array(order, dtype=np.intp), values, problem.alpha, "squared_error", grid, achieved,
+            problem.groups, np.array(order, dtype=np.intp), values, problem.alpha, grid, achieved,
             self._raised(self.bounds()), float(self._raised(self.everything)), problem.gram.null_value,
             self._separation.gamma, about.included, about.excluded, **self._proof(), weights=problem.weights,
             penalties=problem.penalties,

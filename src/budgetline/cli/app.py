@@ -13,14 +13,13 @@ from typing import Annotated, Any, cast
 import typer
 
 from budgetline.cli.deciding import certify, next_, plan
-from budgetline.cli.evaluating import curve, report
+from budgetline.cli.evaluating import curve, report, show
 from budgetline.cli.exploring import explore
-from budgetline.cli.grouping import groups
 from budgetline.cli.learning import fit
 from budgetline.cli.options import PANELS, flattened
 from budgetline.cli.predicting import export, predict
-from budgetline.cli.printing import EXPECTED, aside, line_of, release, tell
-from budgetline.cli.showing import demo, inspect, show
+from budgetline.cli.printing import EXPECTED, line_of, tell
+from budgetline.cli.starting import demo, groups, inspect
 from budgetline.messages import cut, printable
 
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__base__)
@@ -28,8 +27,8 @@ USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 LONGEST_LINE = 2000
 """Characters of an error."""
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 a bug in budgetline (with a traceback); 2 wrong use: options, files or data (one line on "
-    "stderr, nothing is written); 130 interrupted (nothing half-written)."
+    "Exit codes: 0 done; 1 a bug in budgetline (with a traceback); 2 wrong use: options, files or data (the last line "
+    "on stderr says what, nothing is written); 130 interrupted (nothing half-written)."
 )
 PLAIN = {"bool": "", "str": "TEXT", "path": "FILE", **dict.fromkeys(("int", "int range"), "N")}
 PLAIN |= dict.fromkeys(("float", "float range"), "X")
@@ -102,16 +101,14 @@ def run(arguments: Sequence[str]) -> int:
         if code == 0:
             broken = isinstance(error, BrokenPipeError)  # the reader has seen enough
             code = 1 if broken else _refused(f"cannot print to stdout: {error.strerror or error}")
-    release(code == 0)
     return code
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Run a command; its notes are printed later."""
+    """Run a command; warnings are printed as notes."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: aside(f"warning: {line_of(message)}")
+        warnings.showwarning = lambda message, *_, **__: tell(f"warning: {line_of(message)}")
         try:
-            release(False)
             code = _command_line().main(args=list(arguments), prog_name="budgetline", standalone_mode=False)
         except USAGE_ERROR as error:
             return _refused(error.format_message().replace("Value error, ", ""))

@@ -21,14 +21,16 @@ from budgetline.data import Source, open_data
 from budgetline.data.named_files import NamedFiles
 from budgetline.data.opening import files_of
 from budgetline.data.sources import Chunk, ahead, row_names
-from budgetline.data.tabular import arrow, missing_in
+from budgetline.data.svmlight_files import svmlight_table
+from budgetline.data.tabular import arrow
 from budgetline.data.target_column import as_numbers
 from budgetline.estimators.reading import advising
 from budgetline.files import target_of, write_atomically
-from budgetline.inputs import NamedArray, check_finite
+from budgetline.inputs import NamedArray, as_vector, check_finite
 from budgetline.messages import did_you_mean, shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import make_bar
+from budgetline.report.builders import task_name
 
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " "}
 COPIES, ENCODED = 4, 8
@@ -99,7 +101,7 @@ class Files:
 
     def source(
         self,
-        target: str | None,
+        target: str | list[str] | None,
         names: Sequence[str],
         weight: str | None = None,
         qid: str | None = None,
@@ -110,27 +112,16 @@ class Files:
         self.check_numbers(() if raw else names, "--encoding spline accepts text")
         self.check_numbers(() if weight is None else [weight], "--sample-weight needs a column of numbers")
         paths, kind = self.found
-        label = [] if target is None else target
-        source = open_data([*paths], label, weight=weight, qid=qid, features=names, file_format=kind, **self.text)
+        label, plain = [] if target is None else target, kind == "svmlight"
+        data, text = (svmlight_table(paths), {}) if plain else ([*paths], {"file_format": kind, **self.text})
+        source = open_data(data, label, weight=weight, qid=qid, features=names, **text)
         source = source.dropping() if self.drop else source
         return source.raw() if raw else source
-
-    def note_dropped(self, target: str, printer: Printer) -> None:
-        """Print how many rows are left out because they have no target."""
-        if not self.drop:
-            return
-        with refusing(), printer.waiting("reading"):
-            missing = [missing_in(batch, [target]) for batch in self.raw.batches([target], [target])]
-        rows, lost = sum(map(len, missing)), sum(int(each.sum()) for each in missing)
-        if lost:
-            printer.note(f"left out {lost:,} of {rows:,} rows, which have no target {shown(target)}")
-        if rows and lost == rows:
-            raise Refused(f"column {shown(target)} of {self.place} has no values: it cannot be the target")
 
     def source_for(
         self,
         model: AnytimeModel,
-        target: str | None,
+        target: str | list[str] | None,
         only: Positions | None = None,
         weight: str | None = None,
         qid: str | None = None,
@@ -164,7 +155,7 @@ class Files:
                 rows += chunk.n_rows
                 bar.update(chunk.n_rows)
         if not rows:
-            raise Refused(f"{self.place} holds no rows")
+            raise Refused(f"{self.place} holds no rows" + " with a target" * self.drop)
 
     def read_all(self, source: Source, printer: Printer, purpose: str = "", used: Positions | None = None) -> Chunk:
         """Read all rows: X is an array with names, or, for raw columns, an Arrow table.
@@ -213,7 +204,10 @@ def memory_left() -> int:
 
 
 def with_numbers(table: Chunk, target: str, printer: Printer) -> Chunk:
-    """Return rows whose target is text that stands for numbers, such as "8.90%", with these numbers."""
+    """Return rows with their times and events, or with the numbers that a target is written as, such as "8.90%"."""
+    if table.y.ndim == 2:
+        with refusing(f"--time and --event of {table.where}"):
+            return replace(table, y=np.asarray(as_vector((table.y[:, 0], table.y[:, 1]))))
     try:
         y, form = as_numbers(table.y, target, table.row_name)
     except ValueError as error:
@@ -227,21 +221,40 @@ def with_numbers(table: Chunk, target: str, printer: Printer) -> Chunk:
 # -- data for a model ------------------------------------------------------------------------------------------
 
 
+def columns_for(
+    task: str, files: Files, options: TargetOptions, fold_by: str | None, command: str = "the model"
+) -> TargetOptions:
+    """Check the columns of a task that are no features, and return them; svmlight files have names for them."""
+    if files.found[1] == "svmlight":
+        qid = "qid" if fold_by is None and "qid" in files.numeric else None
+        options = replace(options, target=options.target or "target", qid=options.qid or qid)
+    files.check_columns({**options.roles, "--fold-by": fold_by})
+    if task == "ranking" and options.qid is None:
+        raise Refused(f"{command} is a ranking: name the column of queries, --qid NAME")
+    if task == "survival" and options.event is None:
+        raise Refused(f"{command} is about survival times: name the columns, --time NAME --event NAME")
+    if task != "survival" and options.event is not None:
+        raise Refused(f"--event is for survival times, and {command} is a {task}")
+    if fold_by is not None and options.qid is not None:
+        raise Refused("use one of --fold-by and --qid: folds keep queries together")
+    return options
+
+
 def evaluation_source(
     model: AnytimeModel, files: Files, options: TargetOptions, printer: Printer, fold_by: str | None = None
 ) -> tuple[Source, str]:
     """Open data with the columns of a model; return also the target: by default the only column it does not know."""
-    files.check_columns({"--fold-by": fold_by})
+    options = columns_for(task_name(model), files, options, fold_by)
     target = options.target
     if target is None:
-        taken = {*(model.source.names or ()), options.weight, fold_by}
+        taken = {*(model.source.names or ()), *options.roles.values(), fold_by}
         others = [name for name in files.numeric if name not in taken]
         if len(others) != 1:
             raise Refused(f"say which column of {files.place} is the target: --target NAME")
         target = others[0]
         printer.note(f"the target is {shown(target)}, the only column that the model does not know")
-    files.note_dropped(target, printer)
-    return files.source_for(model, target, weight=options.weight, qid=fold_by), target
+        options = replace(options, target=target)
+    return files.source_for(model, options.columns, weight=options.weight, qid=fold_by or options.qid), target
 
 
 def evaluation_rows(
@@ -269,13 +282,11 @@ def check_output(path: Path | None, *suffixes: str, inputs: Iterable[Path | None
         raise Refused(f"cannot write {path}: its name must end in {' or '.join(suffixes)}")
     with writing(path):
         target = target_of(path)
-    if target is None:
-        if not os.access(path, os.W_OK):
-            raise Refused(f"cannot write {path}: it may not be written to")
-    elif not target.parent.is_dir():
-        raise Refused(f"cannot write {path}: there is no folder {target.parent}")
-    elif not os.access(target.parent, os.W_OK):
-        raise Refused(f"cannot write {path}: the folder {target.parent} may not be written to")
+    place, what = (path, "it") if target is None else (target.parent, f"the folder {target.parent}")
+    if target is not None and not place.is_dir():
+        raise Refused(f"cannot write {path}: there is no folder {place}")
+    if not os.access(place, os.W_OK):
+        raise Refused(f"cannot write {path}: {what} may not be written to")
     if not path.exists() or stat.S_ISCHR(path.stat().st_mode):
         return
     for given in inputs:

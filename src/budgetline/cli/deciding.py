@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from typer import Argument, Option
@@ -16,25 +16,15 @@ from budgetline.cli.options import FileOptions, TargetOptions
 from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.groups.parsing import places_of, positions_of
 from budgetline.model.anytime import AnytimeModel
-from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
 from budgetline.persistence import save
 from budgetline.persistence.model_file import load_linear
-from budgetline.report.builders import certified_at, next_record, plan_explained, plan_record
+from budgetline.report.builders import certified_at, next_record, plan_record, task_name
 from budgetline.report.content import CertifiedShare
 from budgetline.report.formatting import amount, at_least, share
 
-HEADER = ("budget", "cost", "explained, training data", "share of the optimum", "groups, in order")
-WORDS = {
-    "optimal": "it is proven that no set within the budget explains more of the training data, with the ridge penalty.",
-    "≥": "the proven share of what the best set explains; a longer --time-limit may prove more.",
-    "not known": "for this loss, no useful bound on what other sets explain is known.",
-    "about": "an estimate; add DATA, the data that the model learned from, to refit the plan.",
-}
-"""Words in the table of plans, and their meaning."""
-CORRECTED = "The sets maximise what they explain less the correction of the model; the proofs are about that, too."
-TRIVIAL = "Below the cost of all groups this bound is trivial: the order may be much closer to optimal than it says."
-"""What to make of the only bound for losses other than squared error."""
+HEADER = ("budget", "cost", "explained, training data", "proof", "groups, in order")
+ESTIMATED = "about: an estimate; add DATA, the data that the model learned from, to refit the plan."
 
 
 def plan(
@@ -69,7 +59,7 @@ def plan(
         table, _ = evaluation_rows(found.model_, files, target, printer, "a plan")
         rows = {"X": table.X, "y": table.y, "sample_weight": table.weight}
     elif target != TargetOptions():
-        raise Refused("--target and --sample-weight are columns of DATA: add DATA")
+        raise Refused("--target, --sample-weight, --qid and --event are columns of DATA: add DATA")
     known = found.model_.groups.names
     inside, outside = options.group_names("--include", include, known), options.group_names("--exclude", exclude, known)
     with refusing():
@@ -77,30 +67,28 @@ def plan(
             budget, include=inside, exclude=outside, time_limit=time_limit,
             progress=printer.progress, **rows,
         )  # fmt: skip
-    _print_plans(budget, plans, printer)
+    records = [{"budget": each, **plan_record(plan)} for each, plan in zip(budget, plans, strict=True)]
+    _print_plans(records, printer)
     if output is not None:
         with writing(output):
             save(plans[0], output)
         printer.note(f"wrote {output}: a model of this plan")
-    records = [{"budget": each, **plan_record(plan)} for each, plan in zip(budget, plans, strict=True)]
     written = {} if output is None else {"written": str(output)}
     printer.document({"model": str(model), "loss": found.model_.family.loss, "plans": records, **written})
 
 
-def _print_plans(budgets: list[float], plans: tuple[Plan, ...], printer: Printer) -> None:
-    cells = []
-    for budget, each in zip(budgets, plans, strict=True):
-        estimated = "about " if each.ratio is None and not each.refitted else ""
-        proven = "not known" if each.ratio is None else "optimal" if each.optimal else f"≥ {at_least(each.ratio)}"
-        explained = f"{estimated}{share(plan_explained(each))}"
-        cells.append([amount(budget), amount(each.cost), explained, proven, in_line(each.groups) or "none"])
+def _print_plans(records: list[dict[str, Any]], printer: Printer) -> None:
+    cells, meanings = [], dict[str, None]()
+    for row in records:
+        estimated = row["ratio"] is None and not row["refitted"]
+        meanings |= dict.fromkeys([f"{row['proven']}: {row['meaning']}"] + [ESTIMATED] * estimated)
+        explained = "about " * estimated + share(row["explained"])
+        names = in_line(row["groups"]) or "none"
+        cells.append([amount(row["budget"]), amount(row["cost"]), explained, row["proven"], names])
     printer.table(HEADER, cells, left={3, 4})
     printer.say()
-    for word, meaning in WORDS.items():
-        if any(word in cell for row in cells for cell in row[2:4]):
-            printer.paragraph(f"{word}: {meaning}")
-    if plans[0].model_.penalties is not None:
-        printer.paragraph(CORRECTED)
+    for meaning in meanings:
+        printer.paragraph(meaning)
 
 
 def next_(
@@ -123,7 +111,7 @@ def next_(
     found = load_linear(model).model_
     have = options.group_names("--available", available, found.groups.names)
     if data is not None and found.classes is None:
-        raise Refused(f"DATA is for classification, and {model} is a regression")
+        raise Refused(f"DATA is for classification, and {model} is a {task_name(found)} model")
     with refusing():
         columns = _columns_of(found, have)
         X = None if data is None else _rows(Files(data, reading), found, columns, printer)
@@ -171,10 +159,6 @@ def certify(
     proven = certified_at(certificate, budgets, certificate.total_cost)
     mean = CertifiedShare(*map(float, certificate.timeliness()))
     printer.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
-    trivial = certificate.loss != "squared_error"
-    if trivial:
-        printer.paragraph(f"{certificate.notes[0]} {TRIVIAL}")
-        printer.say()
     pairs = zip([*map(amount, budgets), "mean over budgets"], [*proven, mean], strict=True)
     cells = ([label, share(each.achieved), share(each.bound), at_least(each.ratio)] for label, each in pairs)
     printer.table(["budget", "explained", "bound on any set", "certified share of the optimum"], cells)
@@ -183,9 +167,9 @@ def certify(
         "All values are about the training data, with the ridge penalty. Every budget has its own best set: no single "
         "order needs to reach all of them. The mean is over budgets from 0 to the cost of all groups (timeliness)."
     )
-    for note in () if trivial else certificate.notes:
+    for note in certificate.notes:
         printer.paragraph(note)
-    about = {"loss": certificate.loss, "alpha": certificate.alpha, "total_cost": certificate.total_cost}
+    about = {"alpha": certificate.alpha, "total_cost": certificate.total_cost}
     *rows, last = ({"explained": each.achieved, "bound": each.bound, "ratio": each.ratio} for each in (*proven, mean))
     rows = [{"budget": each, **row} for each, row in zip(budgets, rows, strict=True)]
     printer.document({"model": str(model), **about, "budgets": rows, "timeliness": last, "notes": certificate.notes})

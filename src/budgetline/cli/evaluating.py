@@ -1,4 +1,4 @@
-"""``budgetline curve``, ``compare`` and ``report``: the quality of a model at every budget, on data."""
+"""``budgetline show``, ``curve`` and ``report``: what a model is, and its quality at every budget."""
 
 from __future__ import annotations
 
@@ -9,15 +9,51 @@ from typer import Argument, Option
 
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, evaluation_rows, evaluation_source, writing
-from budgetline.cli.options import FileOptions, FoldOptions, MetricOptions, TargetOptions
-from budgetline.cli.printing import Printer, Refused, refusing
+from budgetline.cli.options import FileOptions, MetricOptions, TargetOptions
+from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.evaluation import budget_curve
 from budgetline.evaluation.metrics import label_of
 from budgetline.evaluation.resampling import make_folds
-from budgetline.messages import printable
+from budgetline.messages import printable, shown
 from budgetline.persistence.model_file import load_linear
 from budgetline.report import make_report
-from budgetline.report.formatting import amount, number
+from budgetline.report.builders import (
+    USUAL_METRICS,
+    class_names,
+    groups_with_columns,
+    how_chosen,
+    model_record,
+    setting_texts,
+    task_name,
+)
+from budgetline.report.formatting import amount, count, number
+
+RANKS = ("ndcg", "map")
+"""Metrics of rankings, up to ``@k``."""
+
+
+def show(model: options.ModelFile, *, printer: Printer) -> None:
+    """Show a model: its sequence, what each step buys, and its settings.
+
+    Example: budgetline show heart.budgetline
+    """
+    found = load_linear(model).model_
+    record = model_record(found)
+    labels = in_line(class_names(found))
+    printer.say(f"{model}: {found.estimator}, {record['task']}" + (f" ({labels})" if 0 < len(labels) < 40 else ""))
+    total, groups = amount(float(found.sequence.costs.sum())), groups_with_columns(found)
+    printer.say(f"{found.source.n_features} columns in {count(len(groups), 'group')}, total cost {total}\n")
+    printer.sequence(found)
+    for name, (cost, members) in found.groups.shared.items():
+        printer.say(f"shared: {shown(name)} {amount(cost)}, by {in_line(members)}")
+    for name in groups:
+        if required := found.groups.requires.get(name):
+            printer.say(f"{printable(name)} requires {in_line(required)}")
+    printer.say()
+    printer.paragraph("Settings: " + ", ".join(f"{name} {value}" for name, value in setting_texts(found).items()))
+    if chosen := how_chosen(found):
+        printer.say(chosen)
+    printer.document({"model": str(model), **record})
 
 
 def curve(
@@ -34,10 +70,18 @@ def curve(
     Example: budgetline curve heart.budgetline new.csv --metric roc_auc
     """
     files, found = Files(data, reading, target.drop_missing_target), load_linear(model)
-    source, _ = evaluation_source(found.model_, files, target, printer)
+    usual = USUAL_METRICS.get(task_name(found.model_))
+    metric, rows = measure.metric or usual or "explained", dict[str, Any]()
+    if target.qid is not None and not metric.startswith(RANKS):
+        raise Refused("--qid is for metrics of rankings: add --metric ndcg@10, or map")
+    if usual is None:
+        rows["X"], _ = evaluation_source(found.model_, files, target, printer)
+    else:
+        table, _ = evaluation_rows(found.model_, files, target, printer, "a curve")
+        rows = {"X": table.X, "y": table.y, "sample_weight": table.weight, "qid": table.qid}
     printer.note("evaluating the model on these rows, which should not be its training rows")
     with refusing(), printer.waiting("evaluating"):
-        evaluated = budget_curve(found, source, metric=measure.metric or "explained", pos_label=measure.pos_label)
+        evaluated = budget_curve(found, **rows, metric=metric, pos_label=measure.pos_label)
     style, costs, values = label_of(evaluated.metric).style, map(amount, evaluated.costs), evaluated.values.tolist()
     names = (group or "(before any group)" for group in evaluated.groups)
     cells = zip(names, costs, (number(value, style) for value in values), strict=True)
@@ -58,7 +102,7 @@ def report(
     title: Annotated[str | None, Option(help="Heading of the report.")] = None,
     measure: MetricOptions,
     cv: Annotated[int, Option("--cv", metavar="K", min=2, help="Number of folds.")] = 5,
-    folds: FoldOptions,
+    fold_by: options.FoldBy = None,
     baselines: Annotated[bool, Option(help="Whether to compare with other ways to order the groups.")] = True,
     certify: Annotated[
         float | None, Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, in this time.")
@@ -75,17 +119,18 @@ def report(
     check_output(place, ".html", ".md", ".json", inputs=[model, *(files.paths if files else ())])
     found, rows, name = load_linear(model), dict[str, Any](), target.target
     if files is not None:
-        table, name = evaluation_rows(found.model_, files, target, printer, "a report", folds.fold_by)
-        rows = {"X": table.X, "y": table.y, "sample_weight": table.weight, "groups": table.qid}
-    elif target != TargetOptions() or folds.fold_by is not None:
-        raise Refused("--target, --sample-weight and --fold-by are columns of DATA: add DATA")
+        table, name = evaluation_rows(found.model_, files, target, printer, "a report", fold_by)
+        rows = {"X": table.X, "y": table.y, "sample_weight": table.weight}
+        rows["qid" if fold_by is None else "groups"] = table.qid
+    elif target != TargetOptions() or fold_by is not None:
+        raise Refused("--target, --sample-weight, --qid, --event and --fold-by are columns of DATA: add DATA")
     title = title or (f"{name} in " if name else "") + Path(data or model).name
-    classes, grouped = found.model_.classes is not None, folds.fold_by is not None
+    classes, grouped = found.model_.classes is not None, any(rows.get(name) is not None for name in ("qid", "groups"))
     with refusing():
         summary = make_report(
             found, **rows, unit=unit, title=title, baselines=baselines, progress=printer.progress,
             metric=measure.metric, pos_label=measure.pos_label,
-            cv=make_folds(cv, classes, shuffle=folds.shuffle, grouped=grouped),
+            cv=make_folds(cv, classes, grouped=grouped),
             certificate=None if certify is None else found.certificate(time_limit=certify, progress=printer.progress),
         )  # fmt: skip
     if place is not None:

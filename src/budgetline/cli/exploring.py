@@ -12,17 +12,17 @@ from budgetline.cli import options
 from budgetline.cli.data import DELIMITERS, check_output
 from budgetline.cli.learning_data import read_groups
 from budgetline.cli.printing import Printer, refusing
-from budgetline.explore.edits import adopted, choose, leave_out, set_target
+from budgetline.explore.edits import adopted, choose, set_target
 from budgetline.explore.serving import browser_at, serve
-from budgetline.explore.session import SUFFIX, History, Session, start_session
+from budgetline.explore.session import Session, start_session
 from budgetline.explore.session_data import Data
+from budgetline.explore.takeaway import SUFFIX
 
 
 def explore(
     data: options.DataFiles,
     target: options.TargetName = None,
     groups: options.Groups = None,
-    exclude: options.Exclude = None,
     unit: Annotated[str | None, Option(help="Unit of the costs: dollars, seconds, …")] = None,
     session: Annotated[
         Path | None,
@@ -45,10 +45,10 @@ def explore(
     """
     printer = Printer(False, quiet)
     opened = _session(Data(data, DELIMITERS.get(delimiter or "", delimiter), tuple(na or ())), session, new, printer)
-    begin = {"--target": target, "--groups": groups, "--exclude": exclude, "--unit": unit}
+    begin = {"--target": target, "--groups": groups, "--unit": unit}
     if not opened.history.revision:
         with refusing():
-            _begin(opened, target, groups, exclude, unit)
+            _begin(opened, target, groups, unit)
         if opened.problem:
             printer.warn(f"not saved: {opened.problem}")
     elif left := [name for name, value in begin.items() if value is not None]:
@@ -81,17 +81,13 @@ def _session(data: Data, path: Path | None, new: bool, printer: Printer) -> Sess
         return start_session(data, path, new=new)
 
 
-def _begin(
-    session: Session, target: str | None, groups: Path | None, exclude: list[str] | None, unit: str | None
-) -> None:
+def _begin(session: Session, target: str | None, groups: Path | None, unit: str | None) -> None:
     """Begin a new session with the options of the command line; they cannot be undone."""
     state, data = session.state, session.data
     if target is not None:
         state = set_target(state, data, target)
     if groups is not None:
         state = adopted(state, read_groups(groups), data)
-    if exclude:
-        state = leave_out(state, data, tuple(options.names_of(exclude, state.columns)))
     if unit is not None:
         state = choose(state, data, unit=unit)
-    session.change(History(state, revision=1))
+    session.begin(state)

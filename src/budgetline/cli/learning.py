@@ -7,12 +7,14 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
+import numpy as np
 from typer import Option
 
+from budgetline.arrays import Array
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, writing
 from budgetline.cli.learning_data import LearningData, learning_data
-from budgetline.cli.options import FileOptions, FoldOptions, LearningOptions, TargetOptions
+from budgetline.cli.options import FileOptions, LearningOptions, TargetOptions
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.estimators.regressor import BaseRegressor
 from budgetline.estimators.unattended import Estimator, shuffled_rows, unattended, usual_folds
@@ -53,7 +55,7 @@ def fit(
         Option(metavar="K", min=2, help="Folds to choose alpha, correction and pairs. Default: 5, in memory."),
     ] = None,
     no_cv: Annotated[bool, Option("--no-cv", help="Choose nothing by cross-validation: alpha from the data.")] = False,
-    folds: FoldOptions,
+    fold_by: options.FoldBy = None,
     stream: Annotated[
         bool | None, Option("--stream/--in-memory", help="Read in chunks or all at once. Default: all, if they fit.")
     ] = None,
@@ -67,36 +69,33 @@ def fit(
     files = Files(data, reading, target.drop_missing_target)
     output = model_path_for(data) if output is None else output
     check_output(output, inputs=[*files.paths, learning.groups])
-    found = learning_data(files, target, learning, folds.fold_by, printer, stream)
-    if loss is not None and found.classes:
-        raise Refused(f"--loss {loss} is for regression, and this is classification")
+    found = learning_data(files, target, learning, fold_by, printer, stream)
+    if loss is not None and found.task != "regression":
+        raise Refused(f"--loss {loss} is for regression, and this is {found.task}")
     settings = {
         "schedule": schedule, "max_cost": max_cost, "max_groups": max_groups, "all_groups": all_groups,
         "alpha": learning.alpha, "correction": correction, "rule": rule, "loss": options.LOSS_NAMES.get(loss or ""),
         "pairs": learning.interactions, "start": options.group_names("--start", start, found.group_names) or None,
     }  # fmt: skip
-    number = _number_of_folds(cv, no_cv, folds, found, learning.alpha, printer)
-    model = _fitted(found, number, folds.shuffle, settings, printer)
+    number = _number_of_folds(cv, no_cv, fold_by, found, learning.alpha, printer)
+    model = _fitted(found, number, settings, printer)
     with writing(output):
         save(model, output)
     _print(model.model_, output, data, target, printer)
 
 
 def _number_of_folds(
-    cv: int | None, no_cv: bool, folds: FoldOptions, found: LearningData, alpha: object, printer: Printer
+    cv: int | None, no_cv: bool, fold_by: str | None, found: LearningData, alpha: object, printer: Printer
 ) -> int | None:
     """Return the number of folds on which settings are chosen, None without any."""
-    if found.table is None and (folds.fold_by is not None or (cv is not None and not folds.shuffle)):
-        option = "--no-shuffle" if folds.fold_by is None else "--fold-by"
-        raise Refused(f"{option} needs all rows in memory: in chunks, rows go to folds by a hash of their values")
-    if folds.fold_by is not None and not folds.shuffle:
-        raise Refused("use one of --fold-by and --no-shuffle")
+    if found.table is None and fold_by is not None:
+        raise Refused("--fold-by needs all rows in memory: in chunks, rows go to folds by a hash of their values")
     if no_cv:
-        if cv is not None or folds.fold_by is not None:
-            raise Refused(f"use one of {'--cv' if folds.fold_by is None else '--fold-by'} and --no-cv")
+        if cv is not None or fold_by is not None:
+            raise Refused(f"use one of {'--cv' if fold_by is None else '--fold-by'} and --no-cv")
         return None
     if cv is None and found.table is not None:
-        cv = usual_folds(found.table.y, classes=found.classes)
+        cv = usual_folds(_apart(found), classes=found.classes)
         if cv is None:
             printer.note("too few rows to cross-validate: alpha is chosen from the data, and nothing is held out")
     if cv is not None and alpha == "auto":
@@ -104,13 +103,20 @@ def _number_of_folds(
     return cv
 
 
-def _fitted(
-    found: LearningData, folds: int | None, shuffle: bool, settings: dict[str, Any], printer: Printer
-) -> Estimator:
+def _apart(found: LearningData) -> Array:
+    """Return what folds divide: the targets of rows, or the queries; of survival times those of events."""
+    assert found.table is not None
+    y, qid = found.table.y, found.table.qid
+    if found.task == "ranking" and qid is not None:
+        return np.unique(qid)
+    return y[y["event"]] if found.task == "survival" else y
+
+
+def _fitted(found: LearningData, folds: int | None, settings: dict[str, Any], printer: Printer) -> Estimator:
     """Return an estimator, fitted to the rows in memory, or to a source."""
     table = found.table
     n_groups, y = len(found.group_names), None if table is None else table.y
-    given = {"classes": found.classes, "encoding": found.encoding, "folds": folds, **settings}
+    given = {"task": found.task, "encoding": found.encoding, "folds": folds, **settings}
     estimator = unattended(found.groups, n_groups, y, **given)
     if settings["rule"] is None and estimator.rule == "score":
         printer.note("learning by rule score: rule forward would refit every candidate at every step")
@@ -124,9 +130,9 @@ def _fitted(
             streamed: Estimator = estimator.fit(found.source, progress=printer.progress)
         return streamed
     printer.note(f"learning from {table.n_rows:,} rows in memory")
-    if shuffle and folds is not None and table.qid is None:  # the estimator cuts the rows in their order
+    if folds is not None and table.qid is None:  # the estimator cuts the rows in their order
         table = table.take(shuffled_rows(table.n_rows))
-    kept: dict[str, Any] = {} if table.qid is None else {"groups": table.qid}
+    kept: dict[str, Any] = {} if table.qid is None else {"qid" if found.task == "ranking" else "groups": table.qid}
     located = nullcontext() if found.encoding is None else table.located()
     with refusing(), printer.waiting("learning"), located:
         fitted: Estimator = estimator.fit(table.X, table.y, sample_weight=table.weight, **kept)
@@ -146,8 +152,11 @@ def _print(model: AnytimeModel, output: Path, place: str, target: TargetOptions,
     total = amount(float(sequence.costs.sum()))
     printer.note(f"wrote {output}: {model.estimator}, {groups}, total cost {total}{chosen}")
     budget = amount(float(sequence.cumulative_costs[len(sequence) // 2])) if len(sequence) else "1"
-    file, data, drop = quote(str(output)), quote(place), " --drop-missing-target" * target.drop_missing_target
+    file, data = quote(str(output)), quote(place)
+    columns = {"-t": target.target, "--qid": target.qid, "--event": target.event}
+    named = "".join(f" {option} {quote(name)}" for option, name in columns.items() if name is not None)
+    named += " --drop-missing-target" * target.drop_missing_target
     printer.note(f"next: budgetline show {file}")
     printer.note(f"      budgetline predict {file} {data} --budget {budget}")
-    printer.note(f"      budgetline report {file} {data} -t {quote(target.target or '')}{drop}")
+    printer.note(f"      budgetline report {file} {data}{named}")
     printer.document(model_record(model) | {"written": str(output)})

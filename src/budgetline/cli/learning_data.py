@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from budgetline.cli.data import Files, fits_into_memory, with_numbers
+from budgetline.cli.data import Files, columns_for, fits_into_memory, with_numbers
 from budgetline.cli.options import LearningOptions, TargetOptions, names_of
 from budgetline.cli.printing import Printer, Refused, refusing
 from budgetline.data import Source
@@ -33,7 +33,12 @@ class LearningData(NamedTuple):
     columns: list[str]
     groups: FeatureGroups | None
     encoding: Encoding | str | None
-    classes: bool
+    task: str
+
+    @property
+    def classes(self) -> bool:
+        """Whether to learn classes."""
+        return self.task == "classification"
 
     @property
     def group_names(self) -> Sequence[str]:
@@ -50,19 +55,43 @@ def learning_data(
     stream: bool | None,
 ) -> LearningData:
     """Open the data, and read all rows unless they are streamed; ``stream`` None: if they fit into memory."""
+    options, task = _task(files, options, learning.task, fold_by, printer)
+    sets = task in ("ranking", "survival")
     if (target := options.target) is None:
         raise Refused("say which column is the target: --target NAME")
-    roles = {"--target": target, "--sample-weight": options.weight, "--fold-by": fold_by}
-    names, groups = _columns_and_groups(files, learning, roles)
+    names, groups = _columns_and_groups(files, learning, {**options.roles, "--fold-by": fold_by})
+    if task == "ranking":
+        learning = replace(learning, encoding=learning.encoding or "none")
     columns, encoding = _encoded(files, names, groups, target, learning, printer)
-    files.note_dropped(target, printer)
-    source = files.source(target, columns, weight=options.weight, qid=fold_by, raw=encoding is not None)
-    streamed = not fits_into_memory(source, encoding is not None) if stream is None else stream
-    table = None if streamed else files.read_all(source, printer)
-    if table is not None and learning.task != "classification":
+    qid = options.qid if task == "ranking" else fold_by
+    source = files.source(options.columns, columns, weight=options.weight, qid=qid, raw=encoding is not None)
+    streamed = not (sets or fits_into_memory(source, encoding is not None)) if stream is None else stream
+    if sets and streamed:
+        raise Refused(f"--stream is not for --task {task}, which compares rows of different chunks")
+    table = None if streamed else files.read_all(source, printer, f"a {task} task" * sets)
+    if table is not None and task != "classification":
         table = with_numbers(table, target, printer)
     read = (lambda: files.chunks(source, printer, NO_COLUMNS)) if table is None else (lambda: [table])
-    return LearningData(source, table, columns, groups, encoding, _learns_classes(read, learning.task, target, printer))
+    if not sets:
+        task = "classification" if _learns_classes(read, task, target, printer) else "regression"
+    return LearningData(source, table, columns, groups, encoding, task)
+
+
+def _task(
+    files: Files, options: TargetOptions, wanted: str, fold_by: str | None, printer: Printer
+) -> tuple[TargetOptions, str]:
+    """Return the columns that are no features, and the task: queries ask for a ranking, and events for survival."""
+    for option, given, task in (("--qid", options.qid, "ranking"), ("--event", options.event, "survival")):
+        if given is not None and wanted not in ("auto", task):
+            raise Refused(f"{option} is for --task {task}, and this is --task {wanted}")
+    asked = "survival" if options.event is not None else "ranking" if options.qid is not None else wanted
+    options = columns_for(asked, files, options, fold_by, f"--task {asked}")
+    if asked == "auto" and options.qid is not None:
+        printer.note("ranking: the file has queries (else: --task regression)")
+        asked = "ranking"
+    if fold_by is not None and asked == "survival":
+        raise Refused("--fold-by is for regression and classification")
+    return options, asked
 
 
 # -- columns and groups ----------------------------------------------------------------------------------------
@@ -123,7 +152,7 @@ def _encoded(
     Identifiers and free text are left out, unless a groups file names the columns, or the user keeps them. Without an
     encoding, all columns that do not hold numbers are left out; in a group they are an error.
     """
-    kind, pairs = options.encoding, options.interactions
+    kind, pairs = options.encoding or "spline", options.interactions
     plain = kind == "none"
     if pairs and plain:
         raise Refused("--interactions needs an encoding: --encoding spline or linear")
@@ -138,9 +167,10 @@ def _encoded(
         names = _without_identifiers(files, names, found, printer)
     if plain:
         return names, None
-    printer.note(f"{files.place}: {_in_words(found, names)}; budgetline inspect shows them")
+    size = f"{count(found.rows, 'row')}, {count(len(names), 'column')}"
+    printer.note(f"{files.place}: {size}; budgetline inspect shows them")
     printer.note(f"encoding: {kind}; --encoding none uses the numbers only")
-    return names, Encoding(kind, interactions=pairs) if pairs else kind
+    return names, Encoding(str(kind), interactions=pairs) if pairs else kind
 
 
 def _without_identifiers(files: Files, names: list[str], found: TableDescription, printer: Printer) -> list[str]:
@@ -166,20 +196,6 @@ def described(
     labels = [] if target is None else [target]
     with refusing(), printer.waiting("reading"):
         return describe(files.raw, labels, None if names is None else [*names, *labels])
-
-
-def _in_words(found: TableDescription, names: Collection[str]) -> str:
-    """Return rows and columns, and how many columns are no plain numbers, such as "1 column of text"."""
-    columns = [column for column in found.columns if column.name in names]
-    kinds = Counter(column.kind for column in columns)
-    gaps = sum(column.missing > 0 for column in columns)
-    written = sum(bool(column.form) for column in columns)
-    parts = {
-        "of text": kinds["text"] + kinds["category"] - written, "of numbers or dates written as text": written,
-        "of dates": kinds["date"], "with missing values": gaps,
-    }  # fmt: skip
-    words = [f"{count(number, 'column')} {what}" for what, number in parts.items() if number]
-    return ", ".join([count(found.rows, "row"), count(len(columns), "column"), *words])
 
 
 # -- the task --------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from budgetline.sequencing.schedules import SCHEDULES
 LOSS_NAMES = {name.removesuffix("_error"): name for name in LOSSES}
 """Names of the losses on the command line, and in the library."""
 FileFormat = Literal["csv", "parquet", "excel"]
-TaskName = Literal["auto", "regression", "classification"]
+TaskName = Literal["auto", "regression", "classification", "ranking", "survival"]
 EncodingKind = Literal["none", "linear", "spline"]
 if TYPE_CHECKING:
     Rule = str
@@ -33,11 +33,11 @@ else:
     Rule, Schedule, Loss = Literal[tuple(RULES)], Literal[tuple(SCHEDULES)], Literal[tuple(LOSS_NAMES)]
 
 PANELS = {
-    "Data": ("target", "groups", "exclude", "keep_ids", "drop_missing_target", "weight", "stream"),
+    "Data": ("target", "qid", "event", "groups", "exclude", "keep_ids", "drop_missing_target", "weight", "stream"),
     "File format": ("file_format", "delimiter", "na"),
     "Model": ("task", "loss", "encoding", "interactions", "alpha", "correction", "rule", "schedule"),
     "Order": ("start", "max_cost", "max_groups", "all_groups"),
-    "Cross-validation": ("cv", "no_cv", "fold_by", "shuffle"),
+    "Cross-validation": ("cv", "no_cv", "fold_by"),
     "Output": ("output", "as_json", "quiet", "help"),
 }
 """Groups of options in the help, by parameter; all other options come first."""
@@ -69,16 +69,9 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def names_of(texts: Iterable[str] | None, known: Collection[str]) -> list[str]:
-    """Return the names in lists such as "a,b"; a name that is known may itself hold commas."""
-    found = list[str]()
-    for text in texts or ():
-        parts = text.split(",")
-        while parts:
-            longest = (k for k in range(len(parts), 1, -1) if ",".join(parts[:k]).strip() in known)
-            taken = next(longest, 1)
-            found.append(",".join(parts[:taken]).strip())
-            parts = parts[taken:]
-    return [name for name in found if name]
+    """Return the names in lists such as "a,b"; a name with commas is a list of its own."""
+    lists = ([text] if text in known else text.split(",") for text in texts or ())
+    return [name for each in lists for name in map(str.strip, each) if name]
 
 
 def group_names(option: str, texts: Iterable[str] | None, known: Collection[str]) -> list[str]:
@@ -103,7 +96,7 @@ DataFiles = Annotated[
     ),
 ]
 ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A model file, written by 'budgetline fit'.")]
-TargetName = Annotated[str | None, Option("--target", "-t", metavar="NAME", help="Column to predict.")]
+TargetName = Annotated[str | None, Option("--target", "-t", "--time", metavar="NAME", help="Column to predict.")]
 Groups = Annotated[
     Path | None, Option("--groups", "-g", metavar="FILE", help="Groups and costs, YAML. Default: each column a group.")
 ]
@@ -121,6 +114,10 @@ Missing = Annotated[
         metavar="TEXT",
         help="Text that means a missing value in CSV files; repeatable. Default: NA, ?, … and empty.",
     ),
+]
+FoldBy = Annotated[
+    str | None,
+    Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
 ]
 TimeLimitSeconds = Annotated[
     float, Option("--time-limit", metavar="SECONDS", min=0, help="How long to search, in all.")
@@ -142,13 +139,29 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class TargetOptions:
-    """The columns of the target and of weights."""
+    """The columns of the target, of weights, and of queries or events."""
 
     target: TargetName = None
     weight: Annotated[str | None, Option("--sample-weight", metavar="NAME", help="Column of sample weights.")] = None
     drop_missing_target: Annotated[
         bool, Option("--drop-missing-target", help="Leave out the rows without a target.")
     ] = False
+    qid: Annotated[str | None, Option("--qid", metavar="NAME", help="Column of queries: learn a ranking.")] = None
+    event: Annotated[
+        str | None,
+        Option("--event", metavar="NAME", help="Column that says whether the event happened at --time: survival."),
+    ] = None
+
+    @property
+    def columns(self) -> str | list[str] | None:
+        """The target as a source expects it: one column, or those of time and event."""
+        return self.target if self.event is None or self.target is None else [self.target, self.event]
+
+    @property
+    def roles(self) -> dict[str, str | None]:
+        """Columns that are no features, by option."""
+        found = {"--target": self.target, "--sample-weight": self.weight, "--qid": self.qid, "--event": self.event}
+        return {option: name for option, name in found.items() if name is not None}
 
 
 @dataclass(frozen=True)
@@ -159,9 +172,10 @@ class LearningOptions:
     exclude: Exclude = None
     keep_ids: Annotated[bool, Option("--keep-ids", help="Also learn from identifiers and free text.")] = False
     task: Annotated[TaskName, Option("--task", help="What to learn; auto decides by the target.")] = "auto"
-    encoding: Annotated[EncodingKind, Option("--encoding", help="How columns are encoded; none: plain numbers.")] = (
-        "spline"
-    )
+    encoding: Annotated[
+        EncodingKind | None,
+        Option("--encoding", help="How columns are encoded; none: plain numbers. Default: spline; none for rankings."),
+    ] = None
     interactions: Annotated[
         int | None,
         Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns. Default: fit tries 20."),
@@ -173,19 +187,6 @@ class LearningOptions:
             metavar="A|auto",
             help="Ridge constant; auto: from the data. Default: by cross-validation; without it, auto.",
         ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class FoldOptions:
-    """How rows are assigned to folds."""
-
-    shuffle: Annotated[
-        bool, Option("--shuffle/--no-shuffle", help="Whether to draw folds at random, or cut the rows in their order.")
-    ] = True
-    fold_by: Annotated[
-        str | None,
-        Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
     ] = None
 
 

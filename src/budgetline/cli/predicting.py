@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, NamedTuple, TextIO
+from typing import Annotated, Any, Literal, NamedTuple, TextIO
 
 import numpy as np
 from typer import Option
@@ -21,10 +21,23 @@ from budgetline.files import replacing
 from budgetline.inputs import NamedArray
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, absent_columns, with_missing
+from budgetline.model.calibration import Stages
+from budgetline.model.intervals import check_intervals, interval_of
 from budgetline.model.stages import LinearModel
-from budgetline.persistence import to_onnx
+from budgetline.persistence import to_linear_format, to_onnx
 from budgetline.persistence.model_file import load_linear
+from budgetline.report.builders import task_name
 from budgetline.report.formatting import amount, listed
+
+ExportFormat = Literal["onnx", "solr", "elasticsearch", "vespa", "pmml"]
+SUFFIXES: dict[str, tuple[str, ...]] = {
+    "onnx": (".onnx",),
+    "solr": (".json",),
+    "elasticsearch": (".json",),
+    "vespa": (".profile",),
+    "pmml": (".pmml", ".xml"),
+}
+"""Endings of the names of exported files."""
 
 
 def predict(
@@ -38,6 +51,10 @@ def predict(
         Option(metavar="A,B,…", help="Use exactly these groups; repeatable. auto: the groups that each row has."),
     ] = None,
     proba: Annotated[bool, Option("--proba", help="Probabilities of the classes instead of labels.")] = False,
+    interval: Annotated[
+        float | None,
+        Option(metavar="P", min=0, max=1, help="Also the bounds of intervals that hold the target this often: 0.9."),
+    ] = None,
     keep: Annotated[
         list[str] | None, Option(metavar="A,B,…", help="Columns of DATA to copy to the output; repeatable.")
     ] = None,
@@ -55,15 +72,18 @@ def predict(
     check_output(output, ".csv", inputs=[model, *files.paths])
     found = load_linear(model).model_
     if proba and found.classes is None:
-        raise Refused(f"--proba is for classification, and {model} is a regression")
+        raise Refused(f"--proba is for classification, and {model} is a {task_name(found)} model")
+    if interval is not None:
+        with refusing():
+            check_intervals(found, interval)
     chosen = _choose(found, budget, stage, available)
     cost, total = found.groups.cost_of(chosen.names), float(found.sequence.costs.sum())
     used, most = ("groups used where they are available", "at most ") if chosen.by_row else ("groups used", "")
     printer.note(f"{used}: {listed(chosen.names) or 'none'}; cost {most}{amount(cost)} of {amount(total)}")
-    header = _header(found, proba)
+    header = _header(found, proba, interval)
     kept = _kept(files, keep, header)
-    scores = _scores(found, chosen, files, printer)
-    blocks = (found.respond(block, "predict_proba" if proba else "predict") for block in scores)
+    scored = _scored(found, chosen, files, printer)
+    blocks = (_block(found, *each, proba=proba, interval=interval) for each in scored)
     record = {"model": str(model), "groups": chosen.names, "cost": cost, "columns": header}
     columns, copies = [*kept, *header], files.values(kept)
     if output is not None:
@@ -74,7 +94,7 @@ def predict(
         printer.note(f"wrote {output}: {rows:,} rows")
         printer.document({**record, "rows": rows, "written": str(output)})
     elif printer.as_json:
-        extra = {"kept": _columns(kept, copies)} if kept else {}
+        extra = {"kept": dict(zip(kept, zip(*copies, strict=True), strict=True))} if kept else {}
         printer.document({**record, **extra, "predictions": [row for block in blocks for row in block.tolist()]})
     else:
         _write_csv(sys.stdout, columns, blocks, copies)
@@ -84,14 +104,33 @@ def export(
     model: options.ModelFile,
     *,
     output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write: model.onnx.")],
+    to: Annotated[ExportFormat, Option("--to", help="Format; all but onnx hold no encoding.")] = "onnx",
+    budget: options.Budget = None,
+    stage: Annotated[int | None, Option(metavar="N", min=1, help="Write the stage of the first N groups.")] = None,
+    all_stages: Annotated[bool, Option("--all-stages", help="Write every stage; not for pmml.")] = False,
+    name: Annotated[str | None, Option(help="Name of the model. Default: budgetline.")] = None,
     printer: Printer,
 ) -> None:
-    """Write a model as an ONNX graph with the inputs X (with an encoding: the columns by name) and stage or budget.
+    """Write a model for other systems.
+
+    An ONNX graph has the inputs X (with an encoding: the columns by name) and stage or budget. Solr, Elasticsearch,
+    Vespa and PMML get the last stage, or the stage or stages asked for, as linear models.
 
     Example: budgetline export heart.budgetline -o heart.onnx
     """
-    check_output(output, ".onnx", inputs=[model])
+    check_output(output, *SUFFIXES[to], inputs=[model])
     found = load_linear(model)
+    given: dict[str, Any] = {"stage": stage, "budget": budget, "all_stages": all_stages or None, "name": name}
+    asked = {option: value for option, value in given.items() if value is not None}
+    if to != "onnx":
+        with refusing(), writing(output):
+            place = {} if name is None else {"name": name}
+            to_linear_format(found, output, format=to, stage=stage, budget=budget, all_stages=all_stages, **place)
+        printer.note(f"wrote {output}")
+        printer.document({"written": str(output), "format": to})
+        return
+    if asked:
+        raise Refused("an ONNX graph holds all stages: leave --stage, --budget, --all-stages and --name out")
     with refusing(), writing(output):
         graph = to_onnx(found, output).graph
     names = {"inputs": [put.name for put in graph.input], "outputs": [put.name for put in graph.output]}
@@ -119,8 +158,13 @@ def _choose(model: AnytimeModel, budget: float | None, stage: int | None, availa
     return ChosenGroups(names, linear, by_row)
 
 
-def _scores(model: AnytimeModel, chosen: ChosenGroups, files: Files, printer: Printer) -> Iterator[Float]:
-    """Yield scores (m, P), chunk by chunk. Only columns of the groups are read; with ``by_row`` they may be absent."""
+def _scored(
+    model: AnytimeModel, chosen: ChosenGroups, files: Files, printer: Printer
+) -> Iterator[tuple[Float, Stages]]:
+    """Yield scores (m, P) and the stages that they are like, chunk by chunk.
+
+    Only columns of the groups are read; with ``by_row`` they may be absent.
+    """
     names, linear, by_row = chosen
     needed = model.labels_of(len(names)) if by_row else ()
     with refusing(files.place):
@@ -132,23 +176,32 @@ def _scores(model: AnytimeModel, chosen: ChosenGroups, files: Files, printer: Pr
     gaps = [name for name in needed if name not in columns]
     for chunk in files.chunks(source, printer):
         if not linear.columns.size:
-            yield np.tile(linear.intercept, (chunk.n_rows, 1))
+            yield np.tile(linear.intercept, (chunk.n_rows, 1)), linear.stage
             continue
         X = NamedArray(chunk.X, columns) if isinstance(chunk.X, np.ndarray) else chunk.X
         with refusing(), chunk.located():
             if by_row:
-                yield model.scores(with_missing(X, gaps), stage=len(names), available="auto", watch=watch)
+                yield model.scored(with_missing(X, gaps), stage=len(names), available="auto", watch=watch)
             else:
-                yield model.scores(X, available=names, watch=watch)
+                yield model.scored(X, available=names, watch=watch)
     if unknown := watch.new():
         printer.warn(unknown)
 
 
-def _header(model: AnytimeModel, proba: bool) -> list[str]:
+def _block(model: AnytimeModel, scores: Float, like: Stages, *, proba: bool, interval: float | None) -> Array:
+    """Return the values of the columns of the output, for rows with these scores."""
+    found = model.respond(scores, "predict_proba" if proba else "predict", like)
+    if interval is None:
+        return found
+    return np.column_stack([found, *interval_of(model, scores, like, interval)])
+
+
+def _header(model: AnytimeModel, proba: bool, interval: float | None) -> list[str]:
     if proba and model.classes is not None:
         return [f"p({label})" for label in model.classes.tolist()]
     several = model.target_shape if model.classes is None else ()
-    return [f"prediction_{k}" for k in range(several[0])] if several else ["prediction"]
+    ends = [f"_{k}" for k in range(several[0])] if several else [""]
+    return [name + end for name in ("prediction", "lower", "upper")[: 1 if interval is None else 3] for end in ends]
 
 
 def _kept(files: Files, keep: list[str] | None, header: list[str]) -> list[str]:
@@ -158,12 +211,6 @@ def _kept(files: Files, keep: list[str] | None, header: list[str]) -> list[str]:
     if twice := [name for name in names if name in header or names.count(name) > 1]:
         raise Refused(f"--keep: the output would have two columns {shown(twice[0])}")
     return names
-
-
-def _columns(names: list[str], rows: Iterable[tuple[object, ...]]) -> dict[str, list[object]]:
-    """Return rows as columns for a JSON document: dates and the like as text."""
-    plain = ([v if isinstance(v, str | int | float | None) else str(v) for v in row] for row in rows)
-    return dict(zip(names, map(list, zip(*plain, strict=True)), strict=True))
 
 
 def _write_csv(file: TextIO, header: list[str], blocks: Iterable[Array], copies: Iterator[tuple[object, ...]]) -> int:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from shutil import get_terminal_size
 from textwrap import fill
 from typing import Annotated
@@ -25,8 +24,6 @@ from budgetline.progress import CLEAR, Progress, make_bar, watching
 from budgetline.report.builders import left_out
 from budgetline.report.formatting import amount, share, with_error
 from budgetline.tables import text_table
-
-_held: list[str] = []
 
 
 class Refused(Exception):
@@ -57,31 +54,12 @@ def refusing(where: str = "") -> Iterator[None]:
         raise Refused(text if not where or where in text else f"{where}: {text}") from error
 
 
-def aside(text: str) -> None:
-    """Print a line on stderr: at once on a terminal, else when the command has succeeded.
-
-    So in a log an error is one line and nothing else.
-    """
-    text = printable(text)
-    if sys.stderr is not None and sys.stderr.isatty():
-        tell(text)
-    else:
-        _held.append(text)
-
-
-def release(wanted: bool) -> None:
-    """Print, or drop, the lines held back."""
-    for text in _held if wanted else ():
-        tell(text)
-    _held.clear()
-
-
 def tell(text: str) -> None:
-    """Print a line on stderr, unless that is closed or full."""
+    """Print a line on stderr, control characters as text, unless stderr is closed or full."""
     if sys.stderr is not None:
         with suppress(OSError):
             clear = CLEAR if sys.stderr.isatty() else ""  # of a status line that is longer
-            print(f"{clear}{text}", file=sys.stderr, flush=True)
+            print(f"{clear}{printable(text)}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -93,26 +71,25 @@ class Printer:
 
     @property
     def progress(self) -> Progress:
-        """How to show progress: not at all, by bars on a terminal, else, or without tqdm, by lines."""
+        """How to show progress: not at all, in one line of a terminal, else in a line every ten seconds."""
         if self.quiet or sys.stderr is None:
             return False
-        return None if sys.stderr.isatty() and find_spec("tqdm") is not None else "lines"
+        return True if sys.stderr.isatty() else "lines"
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Show which steps the work announces: in one line of a terminal, else in a line every ten seconds."""
-        shown = sys.stderr is not None and not self.quiet
-        with make_bar(shown and ("status" if sys.stderr.isatty() else "lines"), what, None) as bar, watching(bar.hear):
+        """Show which steps the work announces."""
+        with make_bar(self.progress, what, None) as bar, watching(bar.hear):
             yield
 
     def note(self, text: str) -> None:
         """Print a note, unless the command is quiet."""
         if not self.quiet:
-            aside(text)
+            tell(text)
 
     def warn(self, text: str) -> None:
         """Print a warning, always."""
-        aside(f"warning: {text}")
+        tell(f"warning: {text}")
 
     def say(self, text: str = "") -> None:
         """Print lines of the result, unless it is printed as JSON; control characters are shown as text."""
@@ -146,7 +123,7 @@ class Printer:
     def document(self, content: Mapping[str, object]) -> None:
         """Print the result as JSON, if the user wants JSON."""
         if self.as_json:
-            print(json.dumps(_plain(content), allow_nan=False, indent=1))
+            print(json.dumps(_plain(content), allow_nan=False, indent=1, default=str))
 
 
 def held_out_of(model: AnytimeModel) -> Float | None:

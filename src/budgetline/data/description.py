@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
+from budgetline.data.identifiers import MOST, identifier
 from budgetline.data.named_files import NamedFiles
 from budgetline.data.tabular import arrow
 from budgetline.data.text_format import UTF8, TextFormat, compression_of, encoding_of, find_header
-from budgetline.encoding.identifiers import Values, identifiers
 from budgetline.encoding.raw import series_column
 from budgetline.encoding.written import Written, find_written
 from budgetline.messages import name_of, shown, some
@@ -48,46 +48,21 @@ class ColumnDescription:
 
 
 @dataclass(frozen=True)
-class TextDescription:
-    """The format of CSV files; the texts ``missing`` mean missing values, if there are any."""
-
-    delimiter: str
-    decimal: str
-    compression: str | None
-    missing: tuple[str, ...]
-    left_out: tuple[str, ...]
-    encoding: str
-
-    @property
-    def in_words(self) -> list[str]:
-        """The format in words, line by line."""
-        mark = "point" if self.decimal == "." else "comma"
-        packed = "" if self.compression is None else f", {self.compression}"
-        text = "" if self.encoding == UTF8 else f", {self.encoding} text"
-        lines = [f"delimiter {MARKS.get(self.delimiter, self.delimiter)}, decimal {mark}{packed}{text}"]
-        if self.left_out:
-            lines.append(f"left out: {some(self.left_out, of=name_of)}")
-        return lines
-
-
-@dataclass(frozen=True)
 class TableDescription:
-    """All columns of a table, and the format of its files, if they are text.
+    """All columns of a table.
 
-    ``identifiers`` are columns that tell nothing about new rows, each with the reason in words.
+    ``format`` says, line by line, how the files are written, if they are text. ``identifiers`` are columns that tell
+    nothing about new rows, each with the reason in words.
     """
 
     rows: int
     columns: tuple[ColumnDescription, ...]
-    text: TextDescription | None
+    format: tuple[str, ...]
     identifiers: dict[str, str]
 
 
 def describe(files: NamedFiles, labels: Collection[str] = (), names: Iterable[str] | None = None) -> TableDescription:
-    """Read all rows, some at a time, and describe the columns ``names`` (None: all).
-
-    In the columns ``labels`` only the empty text means a missing value, unless the user gives other texts.
-    """
+    """Read all rows and describe the columns ``names`` (None: all); ``labels`` are read as they are."""
     known = files.schema.names
     if again := [name for name, times in Counter(known).items() if times > 1]:
         raise ValueError(f"the data have {known.count(again[0])} columns {shown(again[0])}")
@@ -98,8 +73,9 @@ def describe(files: NamedFiles, labels: Collection[str] = (), names: Iterable[st
         for tally, column in zip(tallies, batch.columns, strict=True):
             tally.add(column)
     columns = tuple(tally.description() for tally in tallies)
-    text = None if files.csv is None else _format_of(files.paths[0], files.csv.written, columns)
-    return TableDescription(rows, columns, text, identifiers({tally.name: tally.values for tally in tallies}))
+    written = () if files.csv is None else _in_words(files.paths[0], files.csv.written)
+    identifiers = {tally.name: reason for tally in tallies if (reason := tally.identifier)}
+    return TableDescription(rows, columns, written, identifiers)
 
 
 @dataclass
@@ -113,10 +89,9 @@ class _Tally:
     low: Any = None
     high: Any = None
     levels: Counter[Any] = field(default_factory=Counter)
-    values: Values = field(default_factory=Values)
+    first: list[pa.Array] = field(default_factory=list)
 
     def add(self, column: pa.Array) -> None:
-        """Count the values of a batch."""
         compute, types = import_module("pyarrow.compute"), arrow().types
         values = (column.dictionary_decode() if types.is_dictionary(column.type) else column).drop_null()
         if types.is_floating(values.type):
@@ -126,9 +101,8 @@ class _Tally:
         if len(values) and self.kind in ("number", "integer", "date"):
             low, high = compute.min_max(values).as_py().values()
             self.low, self.high = (low, high) if self.low is None else (min(low, self.low), max(high, self.high))
-        if self.kind in ("integer", "text", "category") or (self.kind == "number" and self.whole):
-            series = nw.from_native(arrow().chunked_array([values]), series_only=True)
-            self.values += Values.of(series_column(series, self.name))
+        if (seen := sum(map(len, self.first))) < MOST:
+            self.first.append(values[: MOST - seen])
         if len(self.levels) <= MOST_LEVELS and not types.is_nested(values.type):
             counts = compute.value_counts(values)[: 2 * MOST_LEVELS].to_pylist()
             self.levels.update({entry["values"]: entry["counts"] for entry in counts})
@@ -148,8 +122,16 @@ class _Tally:
         }
         return next((name for name, found in tests.items() if found), "other")
 
+    @property
+    def identifier(self) -> str:
+        """Why the column is an identifier or free text, or ""."""
+        known = self.kind in ("integer", "text", "category") or (self.kind == "number" and self.whole)
+        if not known or not self.first:
+            return ""
+        series = nw.from_native(arrow().chunked_array(self.first), series_only=True)
+        return identifier(series_column(series, self.name))
+
     def description(self) -> ColumnDescription:
-        """Return the description."""
         low, high, levels = self.low, self.high, len(self.levels)
         kind = "empty" if not levels and self.kind != "other" else self.kind
         if kind == "integer":
@@ -161,9 +143,10 @@ class _Tally:
         return ColumnDescription(self.name, kind, known, self.missing, low, high, examples, form)
 
 
-def _format_of(path: Path, written: TextFormat, columns: Iterable[ColumnDescription]) -> TextDescription:
+def _in_words(path: Path, written: TextFormat) -> tuple[str, ...]:
+    """Return the format of a CSV file in words, line by line."""
+    mark, encoding = MARKS.get(written.delimiter, written.delimiter), encoding_of(path)
+    parts = [f"delimiter {mark}", "decimal point" if written.decimal == "." else "decimal comma", compression_of(path)]
+    line = ", ".join(filter(None, [*parts, "" if encoding == UTF8 else f"{encoding} text"]))
     left_out = find_header(path, written.delimiter).left_out
-    missing = written.missing if any(column.missing for column in columns) else ()
-    return TextDescription(
-        written.delimiter, written.decimal, compression_of(path), missing, left_out, encoding_of(path)
-    )
+    return (line, f"left out: {some(left_out, of=name_of)}") if left_out else (line,)

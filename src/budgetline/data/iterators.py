@@ -35,11 +35,9 @@ class GivenPartition(Partition):
     as_is: bool = False
 
     def raw(self) -> GivenPartition:
-        """Return the partition of raw columns."""
         return replace(self, as_is=True)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Yield the chunk; its columns must be those of the first chunk."""
         X, y, weight = split_given(self.given, self.where)
         try:
             names, shape = column_names(X), np.shape(X)
@@ -64,7 +62,6 @@ class Repeated:
         return self.make()
 
     def raw(self) -> Repeated:
-        """Return partitions of raw columns."""
         return Repeated(lambda: (partition.raw() for partition in self.make()))
 
 

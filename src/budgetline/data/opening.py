@@ -13,12 +13,12 @@ from typing import Any
 
 import narwhals as nw
 
-from budgetline.data.dask import DaskFrame, dask_source, is_dask
+from budgetline.data.dask import DaskFrame, is_dask, refuse_dask
 from budgetline.data.iterators import frame_source, iterator_source, split_given
 from budgetline.data.named_files import NamedFiles
 from budgetline.data.sources import Source, array_source, chunk_rows_for
 from budgetline.data.svmlight_files import svmlight_source
-from budgetline.data.tabular import FragmentPartition, LazyFramePartition, Roles, TablePartition, from_stream
+from budgetline.data.tabular import LazyFramePartition, Roles, TablePartition, from_stream
 from budgetline.files import PathName
 from budgetline.inputs import check_integer
 from budgetline.messages import did_you_mean, shown, some, warn
@@ -58,12 +58,12 @@ def open_data(
 
     Parameters
     ----------
-    data : path, glob, folder, list of paths, table, dataset, frame, tuple or iterator
+    data : path, glob, folder, list of paths, table, frame, tuple or iterator
         - Parquet (.parquet, .pq), CSV (.csv, .tsv, .txt, each also .gz, .bz2 or .zst), svmlight (.svm, .svmlight,
           .libsvm) and Excel files (.xlsx, .xls; the first sheet); or a folder with files of one such kind.
-        - An Arrow table or dataset, a polars LazyFrame, a pandas, polars or dask data frame, or another object with
+        - An Arrow table, a polars LazyFrame, a pandas, polars or dask data frame, or another object with
           Arrow data (``__arrow_c_stream__``), such as a DuckDB relation.
-        - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps, sparse matrices or dask arrays.
+        - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps or sparse matrices.
         - An iterator of such tuples, read once, or a function that starts one. Chunks are copied as they are read.
     target : str or list of str
         Name of the target column; not for tuples, iterators and svmlight files. An empty list: no target, to predict.
@@ -81,7 +81,7 @@ def open_data(
     delimiter, na
         For CSV files: the delimiter (default: found from the first lines), and the texts of missing values in addition
         to the empty text (default: NA, N/A, NaN, nan, null, NULL, None, ?, ., #N/A; these may be labels of a target).
-        The decimal mark is found, one for a file. A first column without a name is left out, as row names.
+        A decimal comma is found, unless commas delimit. A first column without a name is left out, as row names.
     device : str, optional
         Multiply the rows on a device of PyTorch or CuPy, such as "cuda"; every dask worker uses its own.
 
@@ -184,11 +184,11 @@ def _open_tuple(data: tuple[object, ...], asked: _Asked) -> Source:
     asked.refuse(NO_NAMES, "target", "weight", "qid", "features")
     data = (from_stream(data[0]), *data[1:]) if data else data
     X, y, weight = split_given(data, "the tuple")
-    frame = isinstance(nw.from_native(X, pass_through=True), nw.DataFrame)
-    if not frame and not is_dask(X):
+    refuse_dask(X)
+    if not isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
         return array_source(X, y, weight, asked.chunk_rows)
     asked.refuse(OWN_PIECES, "chunk_rows")
-    return frame_source(data) if frame else dask_source(X, y, weight)
+    return frame_source(data)
 
 
 def _open_object(data: Any, asked: _Asked) -> Source:
@@ -198,12 +198,8 @@ def _open_object(data: Any, asked: _Asked) -> Source:
         asked.refuse(OWN_PIECES, "chunk_rows")
         roles = asked.roles(data.columns)
         return roles.source(DaskFrame(data, roles))
-    module = type(data).__module__
-    if module.startswith("pyarrow") and hasattr(data, "get_fragments"):
-        roles = asked.roles(data.schema.names)
-        return roles.source([FragmentPartition.of(part, data.schema, roles) for part in data.get_fragments()])
     frame = nw.from_native(data, pass_through=True)
-    if isinstance(frame, nw.LazyFrame) and module.startswith("polars"):
+    if isinstance(frame, nw.LazyFrame) and frame.implementation.is_polars():
         roles = asked.roles(frame.collect_schema().names())
         return roles.source([LazyFramePartition(roles, data)])
     if isinstance(frame, nw.DataFrame):

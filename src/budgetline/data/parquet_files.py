@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from budgetline.data.sources import FilePartition, Mark
-from budgetline.data.tabular import Batch, NamedPartition, Roles, arrow, guarded, lost_categories, with_categories
+from budgetline.data.tabular import Batch, NamedPartition, Roles, arrow, guarded
 from budgetline.messages import cut, shown, some
 
 if TYPE_CHECKING:
@@ -30,33 +30,26 @@ class ParquetPartition(NamedPartition, FilePartition):
 
     @property
     def about_rows(self) -> int:
-        """Number of rows."""
         return self.n_rows
 
     @property
     def where(self) -> str:
-        """The file and its row groups."""
         groups = f"row group {self.first}" if self.first == self.last else f"row groups {self.first} to {self.last}"
         return f"{self.path}, {groups}"
 
     def batches(self, names: list[str]) -> Iterator[Batch]:
-        """Read the row groups."""
         with self.mark.held(self.where), _opened(self.mark) as file:
-            self._check(file, names)
-            categories = _categories(file) if self.roles.raw else []
+            known = dict.fromkeys(file.schema_arrow.names)  # the first file names the columns of all
+            if missing := [name for name in names if name not in known]:
+                columns = some(known, 10)
+                raise ValueError(f"{self.path}: column {shown(missing[0])} is missing; the columns are {columns}")
             for group in range(self.first, self.last + 1):
                 where, first = f"{self.path}, row group {group}", 0
                 rows = self.roles.rows_at_once(len(names))
                 batches = file.iter_batches(rows, row_groups=[group], columns=names)
                 for batch in guarded(batches, where):
-                    yield with_categories(batch, categories), where, first
+                    yield batch, where, first
                     first += batch.num_rows
-
-    def _check(self, file: pa.parquet.ParquetFile, names: list[str]) -> None:
-        """Raise an error if a column is missing: the first file names the columns of all."""
-        known = dict.fromkeys(file.schema_arrow.names)
-        if missing := [name for name in names if name not in known]:
-            raise ValueError(f"{self.path}: column {shown(missing[0])} is missing; the columns are {some(known, 10)}")
 
 
 def parquet_partitions(path: Path, roles: Roles) -> Iterator[ParquetPartition]:
@@ -75,15 +68,8 @@ def parquet_partitions(path: Path, roles: Roles) -> Iterator[ParquetPartition]:
 
 def parquet_schema(path: Path) -> pa.Schema:
     """Return the Arrow schema of a file."""
-    pa = arrow()
     with _opened(Mark.of(path)) as file:
-        lost = _categories(file)
-        fields = (f.with_type(pa.dictionary(pa.int32(), f.type)) if f.name in lost else f for f in file.schema_arrow)
-        return pa.schema(list(fields))
-
-
-def _categories(file: pa.parquet.ParquetFile) -> list[str]:
-    return lost_categories(file.metadata.metadata, file.schema_arrow)
+        return file.schema_arrow
 
 
 def _opened(mark: Mark) -> pa.parquet.ParquetFile:

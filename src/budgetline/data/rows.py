@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float, Positions, Table
-from budgetline.device_tables import DeviceTable
+from budgetline.devices import DeviceTable
 from budgetline.encoding.table import DesignTable
 from budgetline.messages import shown
 
@@ -39,12 +39,10 @@ class Rows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows read, n."""
         return int(self.X.shape[0]) if self.rows is None else self.rows.size
 
     @property
     def n_columns(self) -> int:
-        """Number of columns read, D."""
         return int(self.X.shape[1]) if self.columns is None else self.columns.size
 
     @property
@@ -56,7 +54,6 @@ class Rows:
 
     @property
     def by_column(self) -> bool:
-        """Whether blocks are in column-major order."""
         X = self.X
         return isinstance(X, DesignTable) or (
             isinstance(X, np.ndarray) and X.flags.f_contiguous and not X.flags.c_contiguous
@@ -107,7 +104,6 @@ class Rows:
         return table if self.columns is None else table[:, self.columns]
 
     def take(self, rows: Positions) -> Rows:
-        """Return some of the rows as a table of their own."""
         weight = None if self.weight is None else self.weight[rows]
         return Rows(self.X[rows], self.Y[rows], weight, self.columns)
 
@@ -137,7 +133,6 @@ class Rows:
         return [str(d) for d in (range(self.n_columns) if self.columns is None else self.columns)]
 
     def target_of(self, index: slice | Positions) -> Float:
-        """Return targets of rows ``index``."""
         return self.Y[index if self.rows is None else self.rows[index]]
 
     def chunk_rows(self, itemsize: int = 8, least: int = 1) -> int:
@@ -146,7 +141,6 @@ class Rows:
         return max(1, min(self.n_rows, max(least, CHUNK_BYTES // (itemsize * width))))
 
     def slices(self, size: int) -> Iterator[slice]:
-        """Cut the rows read into slices of at most ``size``."""
         for start in range(0, self.n_rows, size):
             yield slice(start, min(start + size, self.n_rows))
 
@@ -199,10 +193,7 @@ def mean_of(values: Array, weight: Float | None) -> Float:
 
 
 def raise_too_small(rows: Rows, variance: Float, labels: Sequence[str]) -> None:
-    """Raise an error if squares of a column or target underflow, so that it would count as constant.
-
-    The variances have shape (D + P,).
-    """
+    """Raise an error if squares of a column or target underflow; the variances have shape (D + P,)."""
     D, P = len(labels), variance.size - len(labels)
     least = np.repeat([1e-300, 1e-280], [D, P])  # scores are squares of targets and must still differ
     for d in np.flatnonzero(variance < least).tolist():

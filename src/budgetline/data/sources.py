@@ -6,13 +6,11 @@ partition is small, can be sent to another process, and yields `Chunk` objects w
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from hashlib import sha256
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -22,18 +20,13 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
-from budgetline.device_tables import DeviceTable, moved, on_device
-from budgetline.devices import named_device, on_host
+from budgetline.devices import DeviceTable, moved, named_device, on_device, on_host
 from budgetline.encoding.table import TableEncoding
 from budgetline.inputs import RowError, check_weight, raise_missing
 
-END_BYTES = 1 << 16
-"""Bytes at both ends of a file that are compared."""
 SOURCE_BYTES = 1 << 26
 """Size of the rows that are read at once, and of all chunks in work: small compared with any machine's memory."""
 T = TypeVar("T")
-
-NO_TARGET = "requires y to be passed, but the target y is None"
 
 
 @dataclass(frozen=True)
@@ -57,17 +50,11 @@ class Chunk:
         """Check that the parts have as many rows; errors count rows from ``first``."""
         m = X.shape[0]
         try:
-            if y is None:
-                raise ValueError(NO_TARGET)
             raise_missing(y, first)
             if qid is not None:
                 raise_missing(qid, first, "qid")
             check_lengths(m, y=y, weight=weight, qid=qid)
-            if weight is not None:  # unlike those of a whole table, the weights of a chunk may all be zero
-                weight = np.asanyarray(weight, dtype=np.float64)
-                weight = check_weight(weight, m) if np.ma.is_masked(weight) or weight.any() else np.asarray(weight)
-        except OverflowError as error:
-            raise ValueError(f"{where}: weight contains a whole number that is too large for a float") from error
+            weight = check_weight(weight, m, may_be_zero=True)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         return cls(X, np.asarray(y), weight, None if qid is None else np.asarray(qid), where)
@@ -85,7 +72,6 @@ class Chunk:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, m."""
         return int(self.X.shape[0])
 
     @property
@@ -94,7 +80,6 @@ class Chunk:
         return self.X if self.device is None else moved(self.X, named_device(self.device))
 
     def take(self, rows: Positions) -> Chunk:
-        """Return some of the rows."""
         weight, qid = (None if part is None else part[rows] for part in (self.weight, self.qid))
         X = self.X.take(rows) if hasattr(self.X, "column_names") else self.X[rows]  # an Arrow table, or an array
         name = self.row_name
@@ -127,13 +112,6 @@ class Partition(ABC):
     @property
     def about_rows(self) -> int | None:
         """Number of rows, estimated where it is not known before reading; None without an estimate."""
-        return None
-
-    def fingerprint(self) -> str | None:
-        """Return a text that identifies the data, by which results are stored; None for data without one.
-
-        Raises an error if the data have changed since they were opened.
-        """
         return None
 
     def raw(self) -> Self:
@@ -220,15 +198,6 @@ class Source:
         known = [rows for part in self.partitions if (rows := part.about_rows) is not None]
         return sum(known) if len(known) == len(self.partitions) else None
 
-    def fingerprint(self, partition: Partition, columns: Positions | None, statistic: object) -> str | None:
-        """Return a name for a statistic of a partition, None if the partition has no fingerprint."""
-        mark = partition.fingerprint()
-        if mark is None:
-            return None
-        read = None if columns is None else columns.tolist()
-        parts = (mark, self.n_features, self.feature_names, read, statistic)
-        return sha256(repr(parts).encode()).hexdigest()[:32]
-
 
 def chunk_rows_for(width: int, itemsize: int = 8) -> int:
     """Return how many rows make a chunk of about ``SOURCE_BYTES``."""
@@ -266,7 +235,6 @@ class ArrayPartition(Partition):
 
     @property
     def about_rows(self) -> int:
-        """Number of rows."""
         return self.stop - self.start
 
     @property
@@ -282,7 +250,6 @@ class ArrayPartition(Partition):
         return ArrayPartition(X, self.y[rows], weight, 0, self.about_rows, self.first + self.start)
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Yield the rows as one chunk. A memmap is read now."""
         part = self.alone()
         X = part.X if columns is None else part.X[:, columns]
         where = f"rows {part.first} to {part.first + part.stop - 1}"
@@ -297,11 +264,9 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
         raise ValueError(f"X must be a table of shape (n, D), got {type(X).__name__} of shape {np.shape(X)}")
     if np.ma.is_masked(X):
         raise ValueError("X is a masked array with masked values: fill them first")
-    if y is None:
-        raise ValueError(NO_TARGET)
     n, D = X.shape
     y, weight = on_host(y), on_host(weight)
-    if isinstance(y, list | tuple):
+    if y is None or isinstance(y, list | tuple):
         raise_missing(y)  # an array may hide missing values
     y, weight = np.asanyarray(y), None if weight is None else np.asanyarray(weight)
     check_lengths(n, y=y, weight=weight)
@@ -315,27 +280,19 @@ def array_source(X: Table, y: Any, weight: Any, chunk_rows: int | None) -> Sourc
 
 @dataclass(frozen=True)
 class Mark:
-    """The state of a file when it was opened: its size, its time, and a checksum of its first and last bytes.
-
-    A change that keeps the size and the time is noticed if it touches one of these ends.
-    """
+    """The state of a file when it was opened: its size, and when it was changed."""
 
     path: Path
     size: int
     time: int
-    digest: str
 
     @classmethod
     def of(cls, path: Path) -> Mark:
-        """Mark the current file."""
         try:
-            with path.open("rb") as file:
-                status, ends = os.fstat(file.fileno()), file.read(END_BYTES)
-                file.seek(max(0, status.st_size - END_BYTES))
-                ends += file.read()
+            status = path.stat()
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} does not exist") from None
-        return cls(path, status.st_size, status.st_mtime_ns, sha256(ends).hexdigest()[:32])
+        return cls(path, status.st_size, status.st_mtime_ns)
 
     def check(self, where: str) -> None:
         """Raise an error that says where if the file has changed."""
@@ -362,16 +319,8 @@ class FilePartition(Partition):
 
     @property
     def path(self) -> Path:
-        """The file."""
         return self.mark.path
 
     @property
     def where(self) -> str:
-        """The file, or the part of it, for errors."""
         return str(self.path)
-
-    def fingerprint(self) -> str:
-        """Return a text that identifies the contents of the file, and the parts that are read."""
-        self.mark.check(self.where)
-        parts = [getattr(self, part.name) for part in fields(self)[1:]]
-        return f"{self.path.resolve()} {self.mark.size} {self.mark.time} {self.mark.digest} {parts}"

@@ -1,15 +1,12 @@
-"""Named columns and their roles: Arrow tables and datasets, data frames and polars lazy frames."""
+"""Named columns and their roles: Arrow tables, data frames and polars lazy frames."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import reduce
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -17,7 +14,7 @@ import narwhals as nw
 import numpy as np
 
 from budgetline.arrays import Array, Mask, Positions, Table
-from budgetline.data.sources import Chunk, Mark, Partition, Source, small_chunk_rows
+from budgetline.data.sources import Chunk, Partition, Source, small_chunk_rows
 from budgetline.inputs import NotNumbers
 from budgetline.messages import cut, shown
 
@@ -65,7 +62,6 @@ class Roles:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Names of all target columns."""
         return (self.target,) if isinstance(self.target, str) else self.target
 
     @property
@@ -86,7 +82,6 @@ class Roles:
         return min(self.chunk_rows, small_chunk_rows(width))
 
     def source(self, partitions: Iterable[Partition]) -> Source:
-        """Return a source of partitions whose columns have these roles."""
         shape = () if isinstance(self.target, str) else (len(self.target),)
         return Source(partitions, len(self.features), self.features, shape)
 
@@ -143,24 +138,6 @@ def numbers_of(batch: pa.RecordBatch, names: Iterable[str], where: str) -> pa.Re
             raised = ValueError if types.is_nested(kind) else NotNumbers
             raise raised(f"{where}: column {shown(name)} holds {cut(str(kind))}, not numbers")
     return with_columns(batch, columns)
-
-
-def lost_categories(metadata: Mapping[bytes, bytes] | None, schema: pa.Schema) -> list[str]:
-    """Return the columns of a Parquet file that were categories when they were written, and no longer are.
-
-    Parquet itself has only categories of text. Arrow stores the types that it was given as metadata.
-    """
-    pa, given = arrow(), (metadata or {}).get(b"ARROW:schema")
-    if given is None:
-        return []
-    written = pa.ipc.read_schema(pa.py_buffer(b64decode(given)))
-    types = {field.name: field.type for field in written if pa.types.is_dictionary(field.type)}
-    return [field.name for field in schema if field.name in types and types[field.name].value_type == field.type]
-
-
-def with_categories(batch: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
-    """Return a batch in which these columns, if it has them, are categories."""
-    return with_columns(batch, {n: batch.column(n).dictionary_encode() for n in names if n in batch.schema.names})
 
 
 def _frame_of(batch: pa.RecordBatch) -> nw.DataFrame[Any]:
@@ -222,11 +199,9 @@ class NamedPartition(Partition):
     roles: Roles
 
     def raw(self) -> Self:
-        """Return the partition of raw columns."""
         return replace(self, roles=replace(self.roles, raw=True))
 
     def dropping(self) -> Self:
-        """Return the partition without the rows that have no target."""
         return replace(self, roles=replace(self.roles, drop=True))
 
     @abstractmethod
@@ -238,7 +213,6 @@ class NamedPartition(Partition):
         return f"row {row}"
 
     def chunks(self, columns: Positions | None) -> Iterator[Chunk]:
-        """Yield the rows."""
         for batch, where, first in self.batches(self.roles.wanted(columns)):
             yield from self.roles.chunks(batch, columns, where, first, self.row_name)
 
@@ -251,44 +225,14 @@ class TablePartition(NamedPartition):
 
     @property
     def about_rows(self) -> int:
-        """Number of rows."""
         return self.frame.shape[0]
 
     def batches(self, names: list[str]) -> Iterator[Batch]:
-        """Yield slices of the table."""
         arrow()  # before narwhals imports it, because its error would not name the extra
         table, size = self.frame.select(names).to_arrow(), self.roles.chunk_rows
         for start in range(0, table.num_rows, size):
             [batch] = table.slice(start, size).combine_chunks().to_batches()
             yield batch, f"rows {start} to {start + batch.num_rows - 1}", start
-
-
-@dataclass(frozen=True)
-class FragmentPartition(NamedPartition):
-    """One fragment of an Arrow dataset, with its mark if it is a local file."""
-
-    fragment: pa.dataset.Fragment
-    schema: pa.Schema
-    mark: Mark | None
-
-    @classmethod
-    def of(cls, fragment: pa.dataset.Fragment, schema: pa.Schema, roles: Roles) -> FragmentPartition:
-        """Return the partition of a fragment."""
-        local = type(getattr(fragment, "filesystem", None)).__name__ == "LocalFileSystem"
-        return cls(roles, fragment, schema, Mark.of(Path(fragment.path)) if local else None)
-
-    def batches(self, names: list[str]) -> Iterator[Batch]:
-        """Read the fragment with little read ahead: the defaults let memory grow with the data."""
-        where = str(getattr(self.fragment, "path", None) or "fragment in memory")
-        size = self.roles.chunk_rows
-        batches = self.fragment.to_batches(
-            schema=self.schema, columns=names, batch_size=size, batch_readahead=1, fragment_readahead=1
-        )
-        metadata = getattr(getattr(self.fragment, "metadata", None), "metadata", None)
-        categories = lost_categories(metadata, self.schema) if self.roles.raw else []
-        with nullcontext() if self.mark is None else self.mark.held(where):
-            for k, batch in enumerate(guarded(batches, where)):
-                yield with_categories(batch, categories), f"{where}, batch {k}", 0
 
 
 @dataclass(frozen=True)
@@ -298,7 +242,6 @@ class LazyFramePartition(NamedPartition):
     frame: pl.LazyFrame
 
     def batches(self, names: list[str]) -> Iterator[Batch]:
-        """Run the query and yield its batches."""
         query = self.frame.select(names)
         for k, frame in enumerate(query.collect_batches(chunk_size=self.roles.chunk_rows, engine="streaming")):
             table = TablePartition(self.roles, nw.from_native(frame))

@@ -39,10 +39,6 @@ if TYPE_CHECKING:
 
 CSV_BLOCK = LONGEST_LINE
 """Bytes of text parsed at once, and of the longest row."""
-COMMA = r"^[-+]?(\d+,?\d*|,\d+)([eE][-+]?\d+)?$"
-"""A number with a decimal comma, or a whole number."""
-GROUPED = r"^[-+]?[1-9]\d{0,2},\d{3}$"
-"""A number whose comma may also separate thousands."""
 WIDTH, VALUE = re.compile(r"Expected (\d+) columns, got (\d+)"), re.compile(r"In CSV column #(\d+): .* '(.*)'$", re.S)
 """Errors of pyarrow for rows of another length, and for values that are not of the type of their column."""
 KINDS = {"double": "a number", "int64": "a whole number", "bool": "true or false"}
@@ -50,10 +46,7 @@ KINDS = {"double": "a number", "int64": "a whole number", "bool": "true or false
 
 @dataclass(frozen=True)
 class CsvFiles:
-    """How text files are read together: in the format of the first one, with the types of its first block.
-
-    ``doubts`` are warnings: what may be misread.
-    """
+    """How text files are read together: the format of the first, the types of its first block, and warnings."""
 
     written: TextFormat
     schema: pa.Schema
@@ -74,10 +67,12 @@ class CsvFiles:
             if batch is None or set(batch.schema.types) == {pa.null()}:
                 continue
             _check_text(path, written, batch)
-            decimal, doubt = _decimal_mark(path, written, batch)
-            written = replace(written, decimal=decimal)
-            batch = batch if decimal == "." else _first_batch(path, written) or batch
-            return cls(written, batch.schema, (*doubts, *doubt))
+            # numbers with decimal commas stay text if commas separate fields, or if other numbers have points
+            if written.delimiter != "," and not _decimals(batch):
+                commas = replace(written, decimal=",")
+                if (other := _first_batch(path, commas)) is not None and _decimals(other):
+                    written, batch = commas, other
+            return cls(written, batch.schema, tuple(doubts))
         return cls(written, pa.schema([(name, pa.null()) for name in header.columns]), tuple(doubts))
 
     def reading(self, kinds: Mapping[str, str]) -> CsvFiles:
@@ -129,15 +124,12 @@ class CsvPartition(NamedPartition, FilePartition):
 
     @property
     def about_rows(self) -> int | None:
-        """Number of rows, estimated from the length of the first lines."""
         return text_rows_about(self.path)
 
     def reading(self, kinds: Mapping[str, str]) -> CsvPartition:
-        """Return the partition whose columns are read as these kinds, "text" or "flag"."""
         return replace(self, files=self.files.reading(kinds))
 
     def batches(self, names: list[str]) -> Iterator[Batch]:
-        """Parse the file, a block of text at a time."""
         roles, rows = self.roles, 0
         weights = [] if roles.weight is None else [roles.weight]
         labels = [name for name in roles.others if name not in weights]
@@ -150,7 +142,6 @@ class CsvPartition(NamedPartition, FilePartition):
                 rows += batch.num_rows
 
     def row_name(self, row: int) -> str:
-        """Return the line of a row."""
         return line_of_row(self.path, self.files.written.delimiter, row)
 
     def _check_features(self, batch: pa.RecordBatch, where: str, first: int) -> None:
@@ -198,6 +189,11 @@ def _first_batch(path: Path, written: TextFormat) -> pa.RecordBatch | None:
         return next(batches, None)
 
 
+def _decimals(batch: pa.RecordBatch) -> bool:
+    """Return whether a column holds decimal numbers."""
+    return any(map(arrow().types.is_floating, batch.schema.types))
+
+
 def _check_text(path: Path, written: TextFormat, batch: pa.RecordBatch) -> None:
     """Raise an error if a column is not UTF-8 text, or all columns are text because the header is repeated."""
     types, compute, schema = arrow().types, import_module("pyarrow.compute"), batch.schema
@@ -207,29 +203,6 @@ def _check_text(path: Path, written: TextFormat, batch: pa.RecordBatch) -> None:
         same = (compute.equal(batch.column(name), name) for name in schema.names)
         if (row := reduce(compute.and_, same).index(True).as_py()) >= 0:
             raise ValueError(f"{path}, {line_of_row(path, written.delimiter, row)}: the header is repeated")
-
-
-def _decimal_mark(path: Path, written: TextFormat, batch: pa.RecordBatch) -> tuple[str, list[str]]:
-    """Return the decimal mark of a file from its first batch, which was read with a point, and what is in doubt.
-
-    The mark is a comma if columns are numbers with a comma, and none with a point. "1,234" may mean a thousand: without
-    other numbers, it is read with a comma only if the delimiter does not contradict. Next to columns with points,
-    columns with commas stay text, which an encoding reads.
-    """
-    compute, types, commas, clear = import_module("pyarrow.compute"), arrow().types, list[str](), False
-    points = [field.name for field in batch.schema if types.is_floating(field.type)]
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if types.is_string(column.type) and compute.any(compute.match_substring(column, ",")).as_py():
-            values = compute.utf8_trim_whitespace(column).unique()
-            values = values.filter(compute.invert(compute.is_in(values, arrow().array(written.missing))))
-            if compute.all(compute.match_substring_regex(values, COMMA)).as_py():
-                marked = values.filter(compute.match_substring(values, ","))
-                clear |= not compute.all(compute.match_substring_regex(marked, GROUPED)).as_py()
-                commas.append(name)
-    if commas and not points and (clear or written.delimiter != ","):
-        return ",", []
-    doubt = f"{path} has decimal points and decimal commas: {some(commas, 5)} stay text"
-    return ".", [doubt] if points and clear else []
 
 
 # -- errors ----------------------------------------------------------------------------------------------------
@@ -244,10 +217,7 @@ def line_of_row(path: Path, delimiter: str, row: int) -> str:
 def _line_of(
     path: Path, delimiter: str, wanted: Callable[[int, list[str]], bool], strict: bool = False
 ) -> tuple[int, list[str]] | None:
-    """Return the line and the fields of the first row whose number and fields are ``wanted``; the header is row −1.
-
-    None: there is no such row, or it comes after a field that is too long for Python.
-    """
+    """Return the line and fields of the first row that is ``wanted``, None if it is not found; the header is row −1."""
     rows = enumerate(_records(path, delimiter, strict), start=-1)
     with suppress(csv.Error):
         return next((record for row, record in rows if wanted(row, record[1])), None)
@@ -255,10 +225,7 @@ def _line_of(
 
 
 def _records(path: Path, delimiter: str, strict: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line, from 1, and the fields of every row. A row may span several lines; empty lines are no rows.
-
-    If ``strict``, a quote that is never closed is an error.
-    """
+    """Yield the line, from 1, and the fields of every row; if ``strict``, a quote that is never closed is an error."""
     with readable(path), text_stream(path) as (_, stream):
         text, line = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""), 1
         reader = csv.reader(text, delimiter=delimiter, strict=strict)

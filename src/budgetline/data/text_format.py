@@ -63,10 +63,7 @@ class TextFormat:
 
 @dataclass(frozen=True)
 class Header:
-    """How a file begins: the names of all columns, the columns left out, and where rows start, in bytes of text.
-
-    Row names are left out, and columns that have neither a name nor values.
-    """
+    """How a file begins: all names, those left out (row names, empty columns without a name), and where rows start."""
 
     names: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -196,13 +193,9 @@ def text_stream(path: Path) -> Iterator[tuple[pa.NativeFile, pa.NativeFile]]:
 
 @contextmanager
 def _unpacked(path: Path) -> Iterator[tuple[pa.NativeFile, pa.NativeFile]]:
-    pa, compression = arrow(), compression_of(path)
-    with pa.OSFile(os.fsencode(path)) as raw:  # names of files need not be UTF-8
-        if compression is None:
-            yield raw, raw
-        else:
-            with pa.CompressedInputStream(raw, compression) as stream:
-                yield raw, stream
+    pa = arrow()
+    with pa.OSFile(os.fsencode(path)) as raw, pa.input_stream(raw, compression=compression_of(path)) as stream:
+        yield raw, stream  # names of files need not be UTF-8
 
 
 def compression_of(path: Path) -> str | None:

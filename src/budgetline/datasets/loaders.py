@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.resources import files
 from types import ModuleType
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,39 +20,6 @@ from budgetline.messages import shown, some
 T = TypeVar("T")
 DATA = files("budgetline.datasets").joinpath("data")
 FeatureKind = Literal["numeric", "binary", "categorical"]
-KINDS: dict[str, FeatureKind] = {
-    **dict.fromkeys(("age", "trestbps", "chol", "thalach", "oldpeak", "ca"), "numeric"),
-    **dict.fromkeys(("sex", "fbs", "exang"), "binary"),
-    **dict.fromkeys(("cp", "restecg", "slope", "thal"), "categorical"),
-}
-# Turney charges the first test of a procedure in full and the others at a discount; this is the price of the whole
-# procedure, which does not depend on the order.
-PROCEDURES = {
-    "age": (1.00, ("age",)),
-    "sex": (1.00, ("sex",)),
-    "cp": (1.00, ("cp",)),
-    "trestbps": (1.00, ("trestbps",)),
-    "blood": (10.37, ("chol", "fbs")),
-    "ecg": (15.50, ("restecg",)),
-    "thallium": (103.90, ("thalach", "thal")),
-    "exercise": (89.30, ("exang", "oldpeak", "slope")),
-    "fluoroscopy": (100.90, ("ca",)),
-}
-MEMBERS = {group: tests for group, (_, tests) in PROCEDURES.items()}
-# Turney's prices of single tests: the tests of a procedure share what its first test costs more.
-SINGLE_COSTS = {"chol": 5.17, "fbs": 3.10, "thalach": 1.0, "thal": 1.0, "exang": 1.0, "oldpeak": 1.0, "slope": 1.0}
-SHARED = {
-    "blood draw": (2.10, ("chol", "fbs")),
-    "thallium scan": (101.90, ("thalach", "thal")),
-    "exercise test": (86.30, ("exang", "oldpeak", "slope")),
-}
-# No living patient has either: outside Cleveland (123 + 49 and 1 rows) zero means "not measured".
-ZERO_IS_MISSING = ("trestbps", "chol")
-# One blood draw and four assays; FTI is computed from TT4 and T4U and costs nothing more.
-ASSAYS = ("TSH", "T3", "TT4", "T4U")
-BLOOD = (*ASSAYS, "FTI")
-THYROID_COSTS = {"TSH": 20.68, "T3": 9.31, "TT4": 12.41, "T4U": 9.31, "FTI": 0.00, "blood": 53.81}
-DRAW = {"blood draw": (2.10, ASSAYS)}
 
 
 def load_bank() -> Bunch:
@@ -115,19 +82,23 @@ def load_heart(
     """
     _check_option("sites", sites, ("cleveland", "all"))
     _check_option("tests", tests, ("panel", "single"))
-    archive = read_archive("heart")
+    archive, facts = read_archive("heart"), _facts("heart")
     rows = np.full(len(archive["site"]), True) if sites == "all" else archive["site"] == "cleveland"
     raw = dict(zip(archive["columns"].tolist(), archive["values"][rows].T, strict=True))
-    known = raw | {name: np.where(raw[name] == 0, np.nan, raw[name]) for name in ZERO_IS_MISSING}
+    # no living patient has either: outside Cleveland zero means "not measured"
+    known = raw | {name: np.where(raw[name] == 0, np.nan, raw[name]) for name in ("trestbps", "chol")}
+    kinds = {name: kind for kind, names in facts["kinds"].items() for name in names}
+    procedures = {group: own for group, (_, own) in facts["procedures"].items()}
     # with one group per test, a procedure of one test keeps its name
-    single = {test if len(own) > 1 else group: (test,) for group, own in MEMBERS.items() for test in own}
+    single = {test if len(own) > 1 else group: (test,) for group, own in procedures.items() for test in own}
     members: dict[str, list[str]] = {}
     columns: dict[str, Float] = {}
-    for group, features in (single if tests == "single" else MEMBERS).items():
-        own = group_columns({name: known[name] for name in features})
+    for group, features in (single if tests == "single" else procedures).items():
+        own = group_columns({name: known[name] for name in features}, kinds)
         members[group], columns = list(own), columns | own
-    costs = {group: cost for group, (cost, _) in PROCEDURES.items()} | SINGLE_COSTS
-    groups = FeatureGroups(members, _of(members, costs), shared=SHARED if tests == "single" else None)
+    # Turney charges the first test of a procedure in full, the others at a discount: single tests share the difference
+    costs = {group: cost for group, (cost, _) in facts["procedures"].items()} | facts["single costs"]
+    groups = FeatureGroups(members, _of(members, costs), shared=facts["shared"] if tests == "single" else None)
     data, target = np.column_stack(list(columns.values())), (raw["num"] > 0).astype(np.int64)
     return _bunch("heart", data, list(columns), groups, target, "disease", as_frame, site=archive["site"][rows])
 
@@ -168,7 +139,7 @@ def load_mfeat(*, as_frame: bool = False) -> Bunch:
     names = [name for own in members.values() for name in own]
     groups = FeatureGroups(members, {family: float(len(own)) for family, own in members.items()})
     target = archive["target"].astype(np.int64)
-    return _bunch("mfeat", data, names, groups, target, "digit", as_frame, group_titles=_titles("mfeat"))
+    return _bunch("mfeat", data, names, groups, target, "digit", as_frame, group_titles=_facts("mfeat")["titles"])
 
 
 def load_nhanes(*, as_frame: bool = False, drop: str | Iterable[str] = ()) -> Bunch:
@@ -208,7 +179,7 @@ def load_nhanes(*, as_frame: bool = False, drop: str | Iterable[str] = ()) -> Bu
     names, component = archive["columns"][columns], archive["component"][columns]
     data = _unscaled(archive["values"][:, columns], archive["decimals"][columns])
     groups = FeatureGroups({group: names[component == group].tolist() for group in kept}, _of(kept, costs))
-    titles = _of(kept, _titles("nhanes"))
+    titles = _of(kept, _facts("nhanes")["titles"])
     return _bunch("nhanes", data, names.tolist(), groups, archive["target"], "LBXGH", as_frame, group_titles=titles)
 
 
@@ -242,17 +213,15 @@ def load_thyroid(*, tests: Literal["panel", "single"] = "panel", as_frame: bool 
     ({'blood draw': (2.1, ('TSH', 'T3', 'TT4', 'T4U'))}, {'FTI': ('TT4', 'T4U')})
     """
     _check_option("tests", tests, ("panel", "single"))
-    archive = read_archive("thyroid")
-    names = archive["columns"].tolist()
-    questions = [name for name in names if name not in BLOOD]
-    costs = dict.fromkeys(questions, 1.0) | THYROID_COSTS
-    members: dict[str, tuple[str, ...]] = {name: (name,) for name in questions}
-    if tests == "single":
-        members |= {name: (name,) for name in BLOOD}
-        groups = FeatureGroups(members, _of(members, costs), shared=DRAW, requires={"FTI": ("TT4", "T4U")})
+    archive, facts = read_archive("thyroid"), _facts("thyroid")
+    names, blood = archive["columns"].tolist(), list(facts["costs"])
+    members: dict[str, list[str]] = {name: [name] for name in names if name not in blood}
+    costs = dict.fromkeys(members, 1.0)
+    if tests == "single":  # one blood draw and four assays; FTI is computed from two of them and costs nothing more
+        members |= {name: [name] for name in blood}
+        groups = FeatureGroups(members, costs | facts["costs"], shared=facts["shared"], requires=facts["requires"])
     else:
-        members["blood"] = BLOOD
-        groups = FeatureGroups(members, _of(members, costs))
+        groups = FeatureGroups(members | {"blood": blood}, costs | {"blood": facts["panel cost"]})
     data, target = _unscaled(archive["values"], archive["decimals"]), archive["target"].astype(np.int64)
     return _bunch("thyroid", data, names, groups, target, "class", as_frame, is_test=archive["is_test"])
 
@@ -291,9 +260,9 @@ def _description(name: str) -> str:
     return DATA.joinpath(f"{name}.txt").read_text(encoding="utf-8")
 
 
-def _titles(name: str) -> dict[str, str]:
-    """Return readable titles of groups; those of NHANES are after the titles of the CDC's data files."""
-    found: dict[str, str] = json.loads(DATA.joinpath("titles.json").read_text(encoding="utf-8"))[name]
+def _facts(name: str) -> dict[str, Any]:
+    """Return prices and readable titles of groups; those of NHANES are after the titles of the CDC's data files."""
+    found: dict[str, Any] = json.loads(DATA.joinpath("facts.json").read_text(encoding="utf-8"))[name]
     return found
 
 
@@ -324,11 +293,11 @@ def _unscaled(integers: NDArray[np.int32], decimals: NDArray[np.int8]) -> Float:
     return values
 
 
-def group_columns(features: Mapping[str, Float]) -> dict[str, Float]:
+def group_columns(features: Mapping[str, Float], kinds: Mapping[str, FeatureKind]) -> dict[str, Float]:
     """Return the coded columns of a group, without those that are constant or repeat an earlier one exactly."""
     kept: dict[str, Float] = {}
     for feature, values in features.items():
-        for name, column in encode_feature(feature, values, KINDS[feature]).items():
+        for name, column in encode_feature(feature, values, kinds[feature]).items():
             if np.ptp(column) > 0 and not any(np.array_equal(column, other) for other in kept.values()):
                 kept[name] = column
     return kept

@@ -27,7 +27,6 @@ class Curve:
 
     @property
     def width(self) -> int:
-        """Number of functions, m."""
         return int(self.pieces.shape[2])
 
     def __call__(self, t: Float) -> Float:

@@ -68,7 +68,6 @@ class NumberEncoder:
 
     @property
     def width(self) -> int:
-        """Number of design columns."""
         return self.curve.width + len(self.spikes) + self.missing
 
     @property
@@ -123,7 +122,6 @@ class LevelEncoder:
 
     @property
     def width(self) -> int:
-        """Number of design columns."""
         return len(self.levels) + self.rare + self.missing
 
     @property
@@ -134,7 +132,6 @@ class LevelEncoder:
 
     @property
     def empty(self) -> bool:
-        """Whether the column had no value."""
         return not self.levels and not self.rare
 
     @property
@@ -146,11 +143,9 @@ class LevelEncoder:
         return None if known and all(map(is_number_text, known)) else "text"
 
     def labels(self, name: str) -> list[str]:
-        """Return names of the design columns."""
         return [f"{name}={flag}" for flag in self.flags]
 
     def encode(self, column: RawColumn) -> Float:
-        """Return the design columns (n, width) of a raw column."""
         codes, _ = column.as_levels
         other = len(self.levels) if self.rare else -1
         gap = self.width - 1 if self.missing else other

@@ -42,7 +42,6 @@ class RawColumn:
     blank: bool = False
 
     def take(self, rows: slice | Positions) -> RawColumn:
-        """Return some of the entries."""
         if self.numbers is not None:
             return replace(self, numbers=self.numbers[rows])
         return replace(self, codes=np.asarray(self.codes)[rows])
@@ -102,7 +101,6 @@ class RawTable:
         return cls({d: column_of(data, place, name) for d, place, name in at}, int(data.shape[0]))
 
     def take(self, rows: slice | Positions) -> RawTable:
-        """Return some of the rows."""
         n_rows = len(range(self.n_rows)[rows]) if isinstance(rows, slice) else len(rows)
         return RawTable({d: column.take(rows) for d, column in self.columns.items()}, n_rows)
 

@@ -7,13 +7,13 @@ Both are sums over rows, weighted, in bounded memory. They are exact up to ``MOS
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 
 from budgetline.arrays import Float
-from budgetline.encoding.identifiers import Values, text_hash
 from budgetline.encoding.raw import RawColumn, RawTable
 from budgetline.encoding.settings import Encoding
 from budgetline.encoding.written import LARGEST, Undecided, Written, find_written
@@ -108,7 +108,6 @@ class CategorySummary:
 
     @classmethod
     def of(cls, column: RawColumn, weight: Float | None) -> CategorySummary:
-        """Count the categories of a column."""
         codes, levels = column.as_levels
         weight = np.ones(codes.size) if weight is None else weight
         missing, *mass = np.bincount(codes + 1, weight, len(levels) + 1).tolist()
@@ -117,7 +116,6 @@ class CategorySummary:
 
     @property
     def total(self) -> float:
-        """Weight of the entries that are not missing."""
         return sum(self.weights.values()) + self.lost
 
     def __add__(self, other: CategorySummary) -> CategorySummary:
@@ -129,7 +127,6 @@ class CategorySummary:
         return CategorySummary(both, missing, lost, text, declared, blank)._bounded()
 
     def scaled(self, factor: float) -> CategorySummary:
-        """Multiply all weights, and round them."""
         given = np.array([*self.weights.values(), self.missing, self.lost])
         *weights, missing, lost = rounded(factor * given).tolist()
         return replace(self, weights=dict(zip(self.weights, weights, strict=True)), missing=missing, lost=lost)
@@ -168,6 +165,11 @@ class CategorySummary:
         return replace(found, missing=found.missing + self.missing, error=found.error + kept.lost)
 
 
+def text_hash(text: str) -> int:
+    """Return a random number of 64 bits that is the same for the same text everywhere."""
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
+
+
 Summary = NumberSummary | CategorySummary
 
 
@@ -192,32 +194,24 @@ def _sum(name: str, a: Summary, b: Summary) -> Summary:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """The summaries of some columns by name: ``rows`` rows of positive weight, and the sum of their weights.
-
-    ``values`` say which columns are identifiers: those of the columns whose encoding is not set on its own, by name.
-    """
+    """Summaries of columns by name, the number of rows of positive weight, and the sum of their weights."""
 
     columns: dict[str, Summary]
     rows: int
     weight: float
-    values: dict[str, Values] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: RawTable, source: Layout, settings: Encoding, weight: Float | None) -> TableSummary:
-        """Summarise the columns that are read."""
-        columns, values = dict[str, Summary](), dict[str, Values]()
+        columns = dict[str, Summary]()
         for d, name in zip(source.read.tolist(), source.labels(source.read), strict=True):
             own, column = settings.of(d, None if source.names is None else name), table.columns[d]
             columns[name] = summary_of_column(column, weight, own.numbers == "categories")
-            if source.names is not None and name not in settings.columns:
-                values[name] = Values.of(column)
         weight = np.ones(table.n_rows) if weight is None else weight
-        return cls(columns, int(np.count_nonzero(weight)), float(weight.sum()), values)
+        return cls(columns, int(np.count_nonzero(weight)), float(weight.sum()))
 
     def __add__(self, other: TableSummary) -> TableSummary:
         columns = {name: _sum(name, own, other.columns[name]) for name, own in self.columns.items()}
-        values = {name: own + other.values[name] for name, own in self.values.items()}
-        return TableSummary(columns, self.rows + other.rows, self.weight + other.weight, values)
+        return TableSummary(columns, self.rows + other.rows, self.weight + other.weight)
 
     @cached_property
     def in_rows(self) -> dict[str, Summary]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
 from itertools import pairwise
 from typing import ClassVar
 
@@ -36,7 +35,6 @@ class Pair:
 
     @property
     def width(self) -> int:
-        """Number of products, T."""
         return self.weights.size
 
     def encode(self, first: Float, second: Float) -> Float:
@@ -119,10 +117,7 @@ class TableEncoding:
         return self.encode(known_table(X, self.source, self.read_for(columns)), columns, watch)
 
     def encode(self, table: RawTable, columns: Positions | None = None, watch: Watch | None = None) -> Float:
-        """Return design columns (n, len(columns)), ascending, None: all; only what they need is read.
-
-        A watch counts unknown categories.
-        """
+        """Return design columns (n, len(columns)), ascending, None: all. A watch counts unknown categories."""
         columns = np.arange(self.ends[-1]) if columns is None else columns
         found, parts, D = np.empty((table.n_rows, columns.size), order="F"), self._parts(columns), len(self.encoders)
         paired = {k for pair in self.pairs for k in pair.columns}
@@ -166,10 +161,7 @@ class TableEncoding:
         return self.source.read if columns is None else self.source.read[self.needed(columns)]
 
     def groups_there(self, X: object, groups: Positions) -> Mask:
-        """Return which groups each row of data has, shape (n, len(groups)): not all of their columns are missing.
-
-        A row has a pair if it has the groups of both columns.
-        """
+        """Return which groups each row has, (n, len(groups)): some column of a group, both groups of a pair."""
         source, groups_of = self.source, self.source.groups
         place, needed = {name: g for g, name in enumerate(groups_of.names)}, source.columns_of(groups)
         table = known_table(X, source, needed)
@@ -199,24 +191,10 @@ class TableEncoding:
         for d, name, encoder in zip(self.source.read.tolist(), self.names, self.encoders, strict=True):
             watch.note(name, encoder, table.columns[d])
 
-    @cached_property
-    def digest(self) -> str:
-        """A text that identifies the encoding."""
-        found = sha256(repr((self.source.n_features, self.names)).encode())
-        curves = (encoder.curve for encoder in self.encoders if isinstance(encoder, NumberEncoder))
-        for part in (*self.encoders, *curves, *self.pairs):
-            for value in (getattr(part, each.name) for each in fields(part) if each.name != "curve"):
-                found.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
-        return found.hexdigest()
-
 
 @dataclass(frozen=True, eq=False)
 class DesignTable:
-    """The design columns (n, D) of a raw table, which is indexed like an array: ``[rows]`` or ``[:, columns]``.
-
-    Columns must ascend. Rows are encoded again each time, which gives the same numbers, so that the whole design matrix
-    is never in memory.
-    """
+    """The design columns (n, D) of a raw table, indexed like an array by rows; they are encoded again each time."""
 
     table: RawTable
     encoding: TableEncoding
@@ -224,7 +202,6 @@ class DesignTable:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape (n, D)."""
         return self.table.n_rows, self.encoding.layout.n_features
 
     def __getitem__(self, index: slice | Positions | tuple[slice, list[int]]) -> Float:
@@ -234,10 +211,7 @@ class DesignTable:
 
 
 def design_of(table: RawTable, encoding: TableEncoding, *, at_once: bool) -> DesignTable | Float:
-    """Return the design columns of a raw table; they are made now if they take little memory, or if ``at_once``.
-
-    Numbers that are written in text are read once.
-    """
+    """Return the design columns of a raw table, made now if they take little memory, or if ``at_once``."""
     columns = dict(table.columns)
     for d, encoder in zip(encoding.source.read.tolist(), encoding.encoders, strict=True):
         if isinstance(encoder, NumberEncoder) and encoder.form is not None:

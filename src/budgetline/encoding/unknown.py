@@ -34,7 +34,6 @@ class Unknown:
     example: str = ""
 
     def add(self, column: RawColumn) -> None:
-        """Count the values of a raw column."""
         codes, levels = column.as_levels
         lost = [k for k, level in enumerate(self.encoder.known(column)) if level is None]
         self.total += int(np.count_nonzero(codes >= 0))
@@ -87,6 +86,5 @@ class Watch:
         return "; ".join(map(str, found))
 
     def warn(self) -> None:
-        """Warn of what is new."""
         if text := self.new():
             warn(text, UserWarning)

@@ -149,7 +149,6 @@ class Undecided:
     ways: str
 
     def note(self, column: str) -> str:
-        """Return a sentence about the column."""
         return f"column {shown(column)} stays text: {shown(self.example)} may be {self.ways}"
 
 

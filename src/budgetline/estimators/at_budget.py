@@ -51,7 +51,7 @@ class PredictsAtBudget:
         return self._answer("predict", X, budget, stage, available)
 
     def staged_predict(self, X: object) -> Iterator[Array]:
-        """Yield the predictions after each group."""
+        """Yield the predictions for the rows of X after each group."""
         return self._staged("predict", X)
 
     def score(
@@ -64,7 +64,10 @@ class PredictsAtBudget:
         stage: int | None = None,
         available: Available = None,
     ) -> float:
-        """Return R², or the share of labels predicted correctly; keywords as in ``predict``."""
+        """Return R², or the share of labels predicted correctly; keywords as in ``predict``.
+
+        ``y`` are the true values, ``sample_weight`` weights of the rows.
+        """
         predicted = self.predict(X, budget=budget, stage=stage, available=available)
         measure = accuracy_score if is_classifier(self) else r2_score
         return float(measure(on_host(y), on_host(predicted), sample_weight=on_host(sample_weight)))
@@ -126,7 +129,7 @@ class ClassifiesAtBudget(PredictsAtBudget):
 
     @available_if(_offered("predict_proba"))  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: object) -> Iterator[Float]:
-        """Yield the probabilities after each group."""
+        """Yield the probabilities for the rows of X after each group."""
         return self._staged("predict_proba", X)
 
     @available_if(_offered("predict_log_proba"))  # type: ignore[untyped-decorator]

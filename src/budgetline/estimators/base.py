@@ -27,7 +27,6 @@ from budgetline.estimators.reading import (
     read_table,
     source_of,
 )
-from budgetline.files import PathName
 from budgetline.fitting import Recipe, RowsTraining, SourceTraining, Task, Training, fit_model
 from budgetline.groups import FeatureGroups
 from budgetline.inputs import number_of
@@ -73,7 +72,7 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         "encoding": [StrOptions({"linear", "spline"}), Encoding, None],
     }
     # Options for reading a source are not sample metadata.
-    __metadata_request__fit: ClassVar = dict.fromkeys(("client", "progress", "checkpoint"), metadata_routing.UNUSED)
+    __metadata_request__fit: ClassVar = dict.fromkeys(("client", "progress"), metadata_routing.UNUSED)
 
     @classmethod
     def from_model(cls, model: AnytimeModel) -> Self:
@@ -91,7 +90,6 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         *,
         client: object = None,
         progress: Progress = None,
-        checkpoint: PathName | None = None,
     ) -> Self:
         """Learn the sequence and the model of every prefix.
 
@@ -101,18 +99,15 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array, sparse matrix, data frame or Source
-            A table has shape (n, D) and is not copied: pandas, polars and pyarrow frames, or Dask collections. A source
+            A table has shape (n, D) and is not copied: an array, or a frame of pandas, polars or pyarrow. A source
             comes from ``budgetline.open_data``, with its targets.
         y : array of shape (n,), or (n, P) for several targets
             Labels of a classifier can be of any kind.
         sample_weight : array of shape (n,), optional
         client : dask.distributed.Client, optional
-            Read the partitions of a source in tasks there. Dask data run on the default client, if there is one.
+            Read the partitions of a source in tasks there. Dask frames run on the default client, if there is one.
         progress : bool or None
-            Whether to show a progress bar for a source; None: on a terminal, where tqdm is installed.
-        checkpoint : path, optional
-            For squared error, a folder for the moments of partitions of files: an interrupted pass continues where it
-            stopped. Files that have changed, and those whose moments are damaged (with a warning), are read again.
+            Whether to show a progress bar for a source; None: on a terminal.
 
         Examples
         --------
@@ -122,7 +117,7 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         >>> AnytimeRegressor().fit(open_data((X, X[:, 1]), chunk_rows=100)).coef_.round(3).tolist()
         [-0.0, 1.0, -0.0]
         """
-        return self._fit(X, y, sample_weight, client, progress, checkpoint)
+        return self._fit(X, y, sample_weight, client, progress)
 
     def _fit(
         self,
@@ -131,12 +126,11 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         sample_weight: object,
         client: object,
         progress: Progress,
-        checkpoint: PathName | None,
         groups: object = None,
     ) -> Self:
         """Learn from a table or a source; ``groups`` are labels of rows that stay together in the folds of a search."""
         self._validate_params()
-        source = source_of(X, y, sample_weight, client, checkpoint)
+        source = source_of(X, y, sample_weight, client)
         with advising(self.encoding):
             if source is None:
                 training, recipe = self._from_table(X, y, sample_weight)
@@ -145,7 +139,7 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(
                     "groups are labels of rows in memory, and a source is read in chunks: leave groups out"
                 )
-            return self._learn(*self._from_source(Passes(source, client, progress), checkpoint))
+            return self._learn(*self._from_source(Passes(source, client, progress)))
 
     def _from_table(
         self, X: object, y: object, sample_weight: object, known: AnytimeModel | None = None
@@ -158,12 +152,12 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         training, columns = read_table(from_stream(X), self._column_settings, target, known)
         return training, self._recipe(columns)
 
-    def _from_source(self, passes: Passes, checkpoint: PathName | None) -> tuple[Training, Recipe]:
+    def _from_source(self, passes: Passes) -> tuple[Training, Recipe]:
         """Find out what a source holds; return it and what to learn from it."""
-        self._check_source(passes, checkpoint)
+        self._check_source(passes)
         passes, columns = read_source(passes, self._column_settings)
         task = self._source_task(passes)
-        training = SourceTraining(passes, columns.layout, task, n_folds=self._n_folds(), checkpoint=checkpoint)
+        training = SourceTraining(passes, columns.layout, task, n_folds=self._n_folds())
         return training, self._recipe(columns)
 
     def _learn(self, training: Training, recipe: Recipe) -> Self:
@@ -178,10 +172,8 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         """Check the targets and weights of a table in memory."""
         raise NotImplementedError
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
+    def _check_source(self, passes: Passes) -> None:
         """Raise an error, before the first pass, if a model of many passes cannot be learned from a source."""
-        if checkpoint is not None:
-            raise ValueError("only squared error takes one pass: a checkpoint keeps nothing of many passes")
         if self.rule == "forward":
             raise ValueError(
                 "rule='forward' refits every candidate, each a pass over the source: use rule='score' or 'omp'"

@@ -12,18 +12,20 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted
 
-from budgetline.arrays import Array
+from budgetline.arrays import Array, Mask
+from budgetline.devices import like
 from budgetline.estimators.at_budget import ClassifiesAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.reading import CheckedTarget
-from budgetline.files import PathName
 from budgetline.fitting import Task
 from budgetline.glm.families import Family, Logistic, Softmax
 from budgetline.inputs import MOST_CLASSES, check_labels, check_number, check_weight
 from budgetline.messages import shown, some, warn
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.staged import indicators
+from budgetline.model.intervals import predict_set
+from budgetline.model.staged import Available, indicators
 from budgetline.moments.passes import Passes, labels_of
 
 
@@ -42,6 +44,32 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
+    def predict_set(
+        self,
+        X: object,
+        coverage: float = 0.9,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
+    ) -> Mask:
+        """Return which classes are in the set of labels of each row, shape (n, P); it holds the true one this often.
+
+        Needs the held-out errors of ``AnytimeClassifierCV``, learned from rows in memory. A set holds the classes whose
+        probability is above a threshold, which is the same for all rows of a stage. A set of several labels says that
+        the row could be any of them; an empty one that it is like no class in particular. Where few probabilities
+        differ, as after one group of two values, sets cover more than asked.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        coverage : float in (0, 1)
+        budget, stage, available
+            As in ``predict``; for other sets than prefixes as in ``AnytimeRegressorCV.predict_interval``.
+        """
+        check_is_fitted(self)
+        return like(X, predict_set(self.model_, X, coverage, budget, stage, available))
+
     def _target(self, y: object, sample_weight: object, n_rows: int) -> CheckedTarget:
         classes, codes = check_labels(y, n_rows)
         weight = check_weight(sample_weight, n_rows)
@@ -56,8 +84,8 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
             raise ValueError(f"class {shown(classes.tolist()[int(np.argmin(mass))])} has no sample of positive weight")
         return self._task(classes), indicators(codes, classes.size), weight
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
-        super()._check_source(passes, checkpoint)
+    def _check_source(self, passes: Passes) -> None:
+        super()._check_source(passes)
         if self.class_weight is not None:
             raise ValueError("class_weight cannot be used with a source: give the weights as a column")
         if shape := passes.source.target_shape:
@@ -90,16 +118,11 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
         "forward" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened
         gradient (the paper's Algorithm 3), which is the fastest.
-    alpha : float, "auto" or None
-        Ridge constant: ``LogisticRegression`` would call it 1/(C·n), on standardised data. "auto" chooses the likeliest
-        constant for the model of all groups, by the Laplace approximation of its likelihood. None is "auto" with an
-        encoding, else 1e-5.
+    alpha, correction : float, "auto" or None; float
+        As in ``AnytimeRegressor``. ``LogisticRegression`` would call the ridge constant 1/(C·n), on standardised data.
     min_gain : float
         Stop when no group would explain at least this additional fraction of the deviance, by one Newton step and after
         the correction.
-    correction : float
-        Choose groups by the gain that can be expected on new rows: subtract this multiple of d/n for d parameters,
-        which is what noise alone would explain and cost (1 is AIC). 0 is the paper's choice by the training rows.
     class_weight : dict, "balanced" or None
     tol : float
         Largest entry of the gradient, in units of the deviation of the class indicators, at which a stage counts as
@@ -108,12 +131,8 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     Attributes
     ----------
     classes_ : array of shape (P,)
-    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
-        As in ``AnytimeRegressor``; for two classes the scores are log odds of the second one.
-    alpha_ : float
-        The ridge constant that ``alpha="auto"`` has chosen.
-    n_passes_ : int
-        Number of passes over a source.
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, n_passes_, model_
+        As in ``AnytimeRegressor``. For two classes the scores are log odds of the second one.
 
     Examples
     --------

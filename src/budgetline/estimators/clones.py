@@ -23,21 +23,10 @@ from budgetline.progress import Progress, counted
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Checked training rows.
+    """Checked training rows: columns, targets or labels, and weights.
 
-    Attributes
-    ----------
-    table : PrefixTable
-        All D columns.
-    target : array of shape (n,) or (n, P)
-        Numbers, or labels.
-    target_shape : () or (P,)
-        Shape of one target; (P,) for a classifier of more than two classes.
-    classes : array of shape (P,), or None
-        The labels of a classifier.
-    weight : array of shape (n,), or None
-    weights : dict
-        The same as keywords of ``fit``, by the name that the estimator gives them.
+    ``target_shape`` is that of one target, () or (P,); (P,) also for a classifier of more than two classes. ``weights``
+    are keywords of ``fit``, by the name that the estimator gives them.
     """
 
     table: PrefixTable
@@ -107,10 +96,7 @@ def _fit_weights(estimator: object, weight: Float | None) -> dict[str, Float]:
 
 
 def _fitted(estimator: object, rows: TrainingRows, columns: Positions) -> object:
-    """Fit a clone. Its columns are copied here, to be in memory only while it is fitted.
-
-    A function of the module, because other processes must find it.
-    """
+    """Fit a clone, maybe in another process. Its columns are copied here, to be in memory only while it is fitted."""
     try:
         found: object = estimator.fit(rows.table.take(columns), rows.target, **rows.weights)  # type: ignore[attr-defined]
     except Exception as error:

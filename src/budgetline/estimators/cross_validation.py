@@ -10,23 +10,23 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from budgetline.arrays import Float
+from budgetline.arrays import Float, Positions
+from budgetline.budgets import folds_that_agree
 from budgetline.encoding import Encoding
 from budgetline.encoding.settings import as_encoding
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.classifier import AnytimeClassifier, BaseClassifier
 from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
-from budgetline.files import PathName
 from budgetline.fitting import FoldSearch, Recipe
 from budgetline.fitting.source_training import number_of_folds
 from budgetline.inputs import floats_of
 from budgetline.messages import shown
 from budgetline.progress import Progress
 
-SEARCHED = ("alphas", "corrections", "interactions", "cv", "stop_at_best", "search_rows")
+SEARCHED = ("alphas", "corrections", "interactions", "cv", "stop_at_best", "search_rows", "calibration")
 """Parameters that only a search has."""
 
 
@@ -43,6 +43,7 @@ class HasSearch(AnytimeEstimator):
 
     alpha_: float = field(init=False)
     correction_: float = field(init=False)
+    fold_costs_: Float = field(init=False)
 
     _plain: ClassVar[Any]
     """The estimator that searches nothing."""
@@ -65,9 +66,8 @@ class HasSearch(AnytimeEstimator):
         groups: object = None,
         client: object = None,
         progress: Progress = None,
-        checkpoint: PathName | None = None,
     ) -> Self:
-        """Choose on folds, then learn from all rows; arguments as in ``AnytimeRegressor.fit``, and ``groups``.
+        """Choose on folds, then learn from all rows; other arguments as in ``AnytimeRegressor.fit``.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class HasSearch(AnytimeEstimator):
             Labels of rows, such as patients. Rows with the same label are in the same fold, if ``cv`` is a number or
             None.
         """
-        return self._fit(X, y, sample_weight, client, progress, checkpoint, groups)
+        return self._fit(X, y, sample_weight, client, progress, groups)
 
     def _chosen(self, recipe: Recipe) -> Recipe:
         numbers = None if self.interactions is None else tuple(self._numbers_of_pairs())
@@ -83,7 +83,17 @@ class HasSearch(AnytimeEstimator):
             raise ValueError("interactions are of raw columns: set encoding, such as encoding='spline'")
         tried = checked_values("alphas", self.alphas), checked_values("corrections", self.corrections)
         search = FoldSearch(*tried, numbers, self.cv, self.stop_at_best, self.search_rows)
-        return replace(recipe, search=search)
+        return replace(recipe, search=replace(search, calibrate=self._calibrates()))
+
+    def _calibrates(self) -> bool:
+        """Return whether probabilities are calibrated on held-out rows."""
+        return False
+
+    @property
+    def folds_that_agree_(self) -> Positions:
+        """In how many folds each group of the order is bought by the same cost, shape (stages,)."""
+        check_is_fitted(self)
+        return folds_that_agree(self.sequence_.cumulative_costs, self.fold_costs_)
 
     def _seeks_pairs(self, settings: Encoding) -> bool:
         return super()._seeks_pairs(settings) if self.interactions is None else max(self._numbers_of_pairs()) > 0
@@ -138,8 +148,9 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
 
     Parameters
     ----------
-    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, loss, tol,
-    encoding
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups
+        As in ``AnytimeRegressor``.
+    min_gain, start, loss, tol, encoding
         As in ``AnytimeRegressor``.
     alphas, corrections : sequences of float
         The values to try.
@@ -148,8 +159,8 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
         explain most are added if that is better on held-out rows by more than its standard error, on at most 20,000
         rows. None: as many pairs as the encoding says. Needs an encoding, and rows in memory.
     cv : int, splitter, iterable or None
-        As in scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of its splits. For sources, a
-        number of folds or None.
+        Folds: a number, or a splitter of scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of
+        its splits. For sources, a number of folds or None.
     stop_at_best : bool
         Buy no groups beyond the budget that is best on held-out rows, if quality falls afterwards by more than 0.005
         and a standard error. The first group is always bought.
@@ -165,8 +176,12 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
         Scores of the corrections, with ``alpha_``.
     held_out_ : array of shape (K, 3)
         Costs, the mean over folds of the explained share of the held-out loss there, and its standard error.
+    fold_costs_ : array of shape (n_folds, stages)
+        What every fold has spent when it has bought each group of the order; infinite if it never buys it.
+    folds_that_agree_ : int array of shape (stages,)
+        In how many folds each group is bought by the cost at which the order buys it.
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
-        Of the model fitted on all data with ``alpha_`` and ``correction_``, as in ``AnytimeRegressor``.
+        As in ``AnytimeRegressor``, of the model fitted on all data with ``alpha_`` and ``correction_``.
 
     Examples
     --------
@@ -192,20 +207,26 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
 
     Parameters
     ----------
-    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, class_weight,
-    tol, encoding
+    feature_groups, costs, rule, cost_sensitive, schedule, max_cost, max_groups
+        As in ``AnytimeClassifier``.
+    min_gain, start, class_weight, tol, encoding
         As in ``AnytimeClassifier``.
     alphas, corrections, interactions, stop_at_best, search_rows
         As in ``AnytimeRegressorCV``.
+    calibration : {"auto", "none"} or None
+        "auto" calibrates the probabilities of every stage on held-out rows of the folds, where that lowers their log
+        loss by more than chance: beta calibration for two classes, a temperature for more. Scores and coefficients
+        stay as they are. Not from sources. "none" or None: the probabilities are those of the linear scores.
     cv : int, splitter, iterable or None
-        As in scikit-learn; None is 5 stratified folds. A hash of their values assigns the rows of a source to folds.
+        Folds: a number, or a splitter of scikit-learn; None is 5 stratified folds. A hash of their values assigns the
+        rows of a source to folds.
 
     Attributes
     ----------
-    alpha_, correction_, cv_scores_, correction_scores_, held_out_
+    alpha_, correction_, cv_scores_, correction_scores_, held_out_, fold_costs_, folds_that_agree_
         As in ``AnytimeRegressorCV``.
     classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, n_passes_, model_
-        Of the model fitted on all data with ``alpha_`` and ``correction_``.
+        As in ``AnytimeClassifier``, of the model fitted on all data with ``alpha_`` and ``correction_``.
 
     Examples
     --------
@@ -218,6 +239,11 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
     """
 
     alphas: ArrayLike = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+    calibration: str | None = "auto"
 
     _parameter_constraints = BaseClassifier._parameter_constraints | HasSearch._parameter_constraints
+    _parameter_constraints |= {"calibration": [StrOptions({"auto", "none"}), None]}
     _plain: ClassVar = AnytimeClassifier
+
+    def _calibrates(self) -> bool:
+        return self.calibration == "auto"

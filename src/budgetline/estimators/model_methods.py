@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from budgetline.arrays import Float
 from budgetline.bounds.problem import GroupNames
-from budgetline.data.dask import is_dask
 from budgetline.data.sources import Source
-from budgetline.evaluation.effects import Effects, effects_of
+from budgetline.evaluation.effects import Effects, coef_errors_of, effects_of
 from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality import Certificate, NextGroups, certify
 from budgetline.optimality.next_groups import next_groups
@@ -65,7 +65,7 @@ class ModelMethods:
             The training data, in memory: the models of the plan are fitted to them, with the ridge constant and the
             encoding of this model.
         progress : bool or None
-            Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+            Whether to show a progress bar; None: on a terminal.
 
         Examples
         --------
@@ -132,9 +132,30 @@ class ModelMethods:
 
         Numbers have a curve, categories a value each, pairs of columns a table. The score is that of
         ``decision_function``, for regression that of ``predict`` (before the exponential of ``loss="poisson"``).
+
+        Pointwise bands say what the noise of the rows leaves open if the groups are these and in this order: that
+        other rows might have led to other groups is not counted. The ridge counts as a prior.
         """
         check_is_fitted(self)
         return effects_of(self.model_, stage=stage, budget=budget)
+
+    def coef_errors(self, *, stage: int | None = None, budget: float | None = None) -> Float:
+        """Return the standard errors of the coefficients at a stage, or at a budget; without both at the last stage.
+
+        They have the shape of ``coef_``, and the same conditions as the bands of ``effects``: the choice of the groups
+        is taken as given. With ``alpha=0`` they are the classical ones of least squares and maximum likelihood.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from budgetline import AnytimeRegressor
+        >>> x = np.arange(30.0)
+        >>> model = AnytimeRegressor(alpha=0.0).fit(x[:, None], 2 * x + np.where(x % 2, 1, -1))
+        >>> model.coef_.round(3).tolist(), model.coef_errors().round(3).tolist()
+        ([2.007], [0.022])
+        """
+        check_is_fitted(self)
+        return coef_errors_of(self.model_, stage=stage, budget=budget)
 
     def _training_data(self, X: object, y: object, sample_weight: object) -> TrainingData | None:
         """Check the data that a plan is to be fitted to; None if no data are passed."""
@@ -142,7 +163,7 @@ class ModelMethods:
             raise ValueError("y and sample_weight are for a plan that is refitted: give X as well")
         if X is None:
             return None
-        if isinstance(X, Source) or is_dask(X) or y is None:
+        if isinstance(X, Source) or y is None:
             raise ValueError("a plan is refitted to data in memory: give a table X and y")
         return self._from_table(X, y, sample_weight, self.model_)
 

@@ -15,11 +15,10 @@ from typing import NamedTuple
 import narwhals as nw
 
 from budgetline.arrays import Float
-from budgetline.data.dask import dask_source, is_dask
+from budgetline.data.dask import refuse_dask
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Source
 from budgetline.encoding.fitting import encoding_from
-from budgetline.encoding.identifiers import values_of, warn_of_identifiers
 from budgetline.encoding.pairs import Bins, bins_of
 from budgetline.encoding.raw import RawTable, known_table, raw_data
 from budgetline.encoding.settings import Encoding
@@ -66,17 +65,7 @@ class ColumnSettings:
 def read_table(
     X: object, settings: ColumnSettings, target: Callable[[int], CheckedTarget], known: AnytimeModel | None = None
 ) -> tuple[RowsTraining, Columns]:
-    """Check a table in memory and read the grouped columns.
-
-    Parameters
-    ----------
-    X : table of shape (n, D)
-    settings : ColumnSettings
-    target : callable
-        Checks the target of n rows.
-    known : AnytimeModel, optional
-        A model that was learned from rows of the same kind: its encoding stays as it is.
-    """
+    """Check a table in memory, its target, and read the grouped columns; a known model keeps its encoding."""
     if known is not None and known.encoding is None:
         check_table(X, known.columns)
     if settings.encoding is not None:
@@ -87,7 +76,6 @@ def read_table(
     read = None if layout.reads_all else layout.read
     if isinstance(table, nw.DataFrame):
         rows = Rows(numbers_of(table, read), Y, weight)
-        warn_of_identifiers(values_of(rows.X, layout.labels(layout.read)), encoded=False)
     else:
         rows = Rows(numbers_of(table), Y, weight, read)
     return RowsTraining(rows, layout, task), Columns(layout)
@@ -137,23 +125,21 @@ def _fitted(
     summary: TableSummary, source: Layout, how: Encoding, pairs: bool
 ) -> tuple[TableEncoding, tuple[Bins, ...]]:
     """Fit the encoders of raw columns, and bin their values if pairs are sought."""
-    warn_of_identifiers(summary.values, encoded=True)
     encoding = encoding_from(summary, source, how)
     return encoding, bins_of(summary, encoding.encoders) if pairs else ()
 
 
-def source_of(X: object, y: object, sample_weight: object, client: object, checkpoint: object) -> Source | None:
-    """Return X as a source if it is one or a dask collection; None for tables, which take no source options."""
+def source_of(X: object, y: object, sample_weight: object, client: object) -> Source | None:
+    """Return X as a source if it is one; None for tables, which take no source options."""
     if isinstance(X, Source):
         if y is not None or sample_weight is not None:
             raise ValueError("a source holds its own targets and weights: give neither y nor sample_weight")
         return X
-    if is_dask(X):
-        return dask_source(X, y, sample_weight)
+    refuse_dask(X)
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None; sources hold it (open_data)")
-    if client is not None or checkpoint is not None:
-        raise ValueError("client and checkpoint are for sources: open_data makes one from a table")
+    if client is not None:
+        raise ValueError("client is for sources: open_data makes one from a table")
     return None
 
 

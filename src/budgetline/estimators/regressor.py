@@ -10,17 +10,20 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from budgetline.devices import like
 from budgetline.estimators.at_budget import PredictsAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.reading import CheckedTarget, Columns
-from budgetline.files import PathName
 from budgetline.fitting import MomentsTraining, Task
 from budgetline.glm.families import LOSSES, ConvexLoss
 from budgetline.inputs import check_target, check_weight
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
+from budgetline.model.held_out_errors import PredictionInterval
+from budgetline.model.intervals import predict_interval
+from budgetline.model.staged import Available
 from budgetline.moments.moments import Moments
 from budgetline.moments.passes import Passes
 
@@ -40,6 +43,40 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
         "tol": [Interval(Real, 0, None, closed="neither"), None],
     }
 
+    def predict_interval(
+        self,
+        X: object,
+        coverage: float = 0.9,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
+    ) -> PredictionInterval:
+        """Return ``lower`` and ``upper``, between which the target of a row is with about this probability.
+
+        Needs the held-out errors of ``AnytimeRegressorCV``. They were measured on folds: of new rows like the training
+        rows, this share is covered, whatever the loss. Where errors grow with the prediction, so do the intervals. A
+        model that learned from a source knows only the mean squared errors of its folds: then errors are taken as
+        normal with the same spread everywhere (``model_.errors.assumption`` says which). Bounds are infinite where
+        there are too few rows for the coverage.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, D)
+        coverage : float in (0, 1)
+        budget, stage, available
+            As in ``predict``. A set of groups that is no prefix has the errors of a stage that gains about as much, or
+            less.
+
+        Returns
+        -------
+        PredictionInterval
+            Two arrays of the shape of the predictions.
+        """
+        check_is_fitted(self)
+        found = predict_interval(self.model_, X, coverage, budget, stage, available)
+        return PredictionInterval(*(like(X, bound) for bound in found))
+
     def _target(self, y: object, sample_weight: object, n_rows: int) -> CheckedTarget:
         Y, shape = check_target(y, n_rows)
         task = self._task(shape)
@@ -47,9 +84,9 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
             column_or_1d(Y, warn=True)  # warns, as scikit-learn's single-output estimators do
         return task, Y, check_weight(sample_weight, n_rows)
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
+    def _check_source(self, passes: Passes) -> None:
         if self.loss != "squared_error":
-            super()._check_source(passes, checkpoint)
+            super()._check_source(passes)
 
     def _source_task(self, passes: Passes) -> Task:
         return self._task(passes.source.target_shape)
@@ -113,9 +150,8 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
         Groups that are always measured: they come first, with those that they require, whatever they gain.
     correction : float
         Choose groups by the gain to expect on new rows: subtract this multiple of what noise alone explains and costs,
-        σ²d/n for d columns (1 is Mallows' C_p; for other losses d/n, as AIC). 0 is the paper's choice by the gain on
-        the training rows, which is the gain in ``sequence_`` in any case. σ² is the residual variance of the model of
-        all groups, or, if that leaves fewer than 20 degrees of freedom, its restricted maximum likelihood estimate.
+        σ²d/n for d columns (1 is Mallows' C_p; for other losses d/n, as AIC), with σ² the residual variance of the
+        model of all groups. 0 is the paper's choice by the gain on the training rows, which ``sequence_`` has.
     loss : {"squared_error", "poisson"} or ConvexLoss
         "poisson" is for counts, with a log link; a ``ConvexLoss`` has its own φ. Their ``explained`` is a share of
         deviance.

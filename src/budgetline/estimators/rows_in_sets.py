@@ -12,17 +12,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from budgetline.arrays import Array, Float
-from budgetline.data.dask import is_dask
 from budgetline.estimators.at_budget import PredictsAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.cross_validation import HasSearch
 from budgetline.estimators.reading import CheckedTarget
 from budgetline.evaluation.rankings import ndcg_score
 from budgetline.evaluation.survival import concordance, survival_function
-from budgetline.files import PathName
 from budgetline.fitting import Task
 from budgetline.glm.set_families import Cox, Listwise, SetFamily
-from budgetline.inputs import check_survival, check_weight
+from budgetline.inputs import check_grades, check_queries, check_survival, check_weight
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.staged import Available
@@ -47,9 +45,14 @@ class SetsEstimator(PredictsAtBudget, AnytimeEstimator):
 
     def _learn_sets(self, X: object, y: object, of: object, sample_weight: object, groups: object) -> Self:
         """Learn from values y of rows and from ``of``, the query or stratum of each."""
-        return self._fit(X, None if y is None else (y, of), sample_weight, None, None, None, groups)
+        return self._fit(X, None if y is None else (y, of), sample_weight, None, None, groups)
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
+    def _training_data(self, X: object, y: object, sample_weight: object) -> None:
+        if X is not None or y is not None or sample_weight is not None:
+            name = type(self).__name__
+            raise TypeError(f"plans of {name} are not refitted: fit {name}(schedule=FixedOrder(plan.groups))")
+
+    def _check_source(self, passes: Passes) -> None:
         raise TypeError(f"{type(self).__name__} learns from rows in memory: rows at risk are in all chunks")
 
     def _target(self, y: object, sample_weight: object, n_rows: int) -> CheckedTarget:
@@ -84,12 +87,10 @@ class BaseRanker(SetsEstimator):
             Instead of ``qid``: numbers of adjacent rows that belong to one query.
         """
         queries = _queries_of(qid, group)
-        if is_dask(X):
-            raise TypeError("dask collections hold no queries: pass a source, open_data(…, qid=…)")
         return self._learn_sets(X, y, queries, sample_weight, queries)
 
-    def _check_source(self, passes: Passes, checkpoint: PathName | None) -> None:
-        AnytimeEstimator._check_source(self, passes, checkpoint)
+    def _check_source(self, passes: Passes) -> None:
+        AnytimeEstimator._check_source(self, passes)
         if self._n_folds() is not None:
             raise TypeError(f"{type(self).__name__} searches on rows in memory: use AnytimeRanker for a source")
 
@@ -108,11 +109,14 @@ class BaseRanker(SetsEstimator):
         stage: int | None = None,
         available: Available = None,
     ) -> float:
-        """Return NDCG at k, the mean over queries; keywords as in ``predict``."""
+        """Return NDCG at k, the mean over queries; keywords as in ``predict``.
+
+        ``y`` are grades, ``qid`` the query of every row. ``sample_weight`` must be None.
+        """
         if sample_weight is not None:
             raise ValueError("NDCG accepts no sample_weight: it is a mean over queries")
-        scores = self.predict(X, budget=budget, stage=stage, available=available)
-        return ndcg_score(np.asarray(y), scores, np.asarray(qid), k=k)
+        scores: Array = self.predict(X, budget=budget, stage=stage, available=available)
+        return ndcg_score(check_grades(y, len(scores)), scores, check_queries(qid, len(scores)), k=k)
 
     def family(self) -> SetFamily:
         """Return softmax within queries."""
@@ -139,7 +143,7 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 
         min_w  mean over queries of [log Σ_i exp(w'x_i) − Σ_i p_i w'x_i] + ridge,   p_i ∝ 2^grade − 1,
 
-    a convex stand-in for NDCG. ``predict`` returns scores: within a query, the highest comes first. The loss is divided
+    a convex surrogate of NDCG. ``predict`` returns scores: within a query, the highest comes first. The loss is divided
     by the number of documents, so that ``alpha`` does not depend on how many queries they belong to.
 
     Parameters
@@ -158,10 +162,8 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 
     Attributes
     ----------
-    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, model_
+    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, model_
         As in ``AnytimeRegressor``. Intercepts make the mean score zero; they change no order.
-    alpha_ : float
-        The ridge constant that ``alpha="auto"`` has chosen.
 
     Examples
     --------
@@ -182,8 +184,8 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 class AnytimeRankerCV(BaseRanker, HasSearch):  # type: ignore[misc]
     """AnytimeRanker with ``alpha`` and ``correction`` chosen by cross-validation over queries, for all budgets at once.
 
-    Queries are never split between folds. Parameters and attributes are those of ``AnytimeRanker``, and of the
-    search in ``AnytimeRegressorCV``.
+    Queries are never split between folds. Parameters and attributes as in ``AnytimeRanker`` and
+    ``AnytimeRegressorCV``.
 
     Examples
     --------
@@ -264,7 +266,10 @@ class BaseSurvival(SetsEstimator):
         stage: int | None = None,
         available: Available = None,
     ) -> float:
-        """Return Harrell's concordance; y is a pair (time, event) or a structured array. Keywords as in ``predict``."""
+        """Return Harrell's concordance; keywords as in ``predict``.
+
+        ``y`` is a pair (time, event) or a structured array. ``sample_weight`` must be None.
+        """
         if sample_weight is not None:
             raise ValueError("concordance accepts no sample_weight: it is a share of pairs of rows")
         scores: Array = self.predict(X, budget=budget, stage=stage, available=available)
@@ -287,7 +292,7 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
     feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, encoding
         As in ``AnytimeRegressor``.
     rule, alpha, correction, tol
-        As in ``AnytimeRanker``; gradients are whitened by the covariance within sets of rows at risk.
+        As in ``AnytimeRanker``, but gradients are whitened by the covariance within sets of rows at risk.
     ties : {"efron", "breslow"}
         How events at one time are counted.
 
@@ -317,7 +322,7 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
 class AnytimeSurvivalCV(BaseSurvival, HasSearch):  # type: ignore[misc]
     """AnytimeSurvival with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
 
-    Parameters and attributes are those of ``AnytimeSurvival``, and of the search in ``AnytimeRegressorCV``.
+    Parameters and attributes as in ``AnytimeSurvival`` and ``AnytimeRegressorCV``.
 
     Examples
     --------

@@ -46,7 +46,7 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
           as the groups allow: small budgets, where most is gained, get more of them.
         - budgets: the prefix that each budget can pay for. Nothing is bought beyond the largest.
     feature_groups, costs
-        As in ``AnytimeRegressor``, for an order that is a list; a model has its own.
+        As in ``AnytimeRegressor``. Only for an order that is a list: a model has its own.
     n_jobs : int, optional
         How many clones are fitted at once, as in scikit-learn.
 
@@ -119,7 +119,7 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
         sample_weight : array of shape (n,), optional
             For estimators that accept weights; of a pipeline, for its last step.
         progress : bool, None or "lines"
-            As in ``cross_val_budget_curve``, counting clones.
+            As in ``cross_val_budget_curve``. It counts clones.
         """
         self._validate_params()
         rows = training_rows(self.estimator, X, y, sample_weight, owner=self)

@@ -16,9 +16,23 @@ from budgetline.encoding import Encoding
 from budgetline.estimators.classifier import AnytimeClassifier, BaseClassifier
 from budgetline.estimators.cross_validation import AnytimeClassifierCV, AnytimeRegressorCV
 from budgetline.estimators.regressor import AnytimeRegressor, BaseRegressor
+from budgetline.estimators.rows_in_sets import (
+    AnytimeRanker,
+    AnytimeRankerCV,
+    AnytimeSurvival,
+    AnytimeSurvivalCV,
+    SetsEstimator,
+)
 from budgetline.groups import FeatureGroups
 
-Estimator = BaseRegressor | BaseClassifier
+Estimator = BaseRegressor | BaseClassifier | SetsEstimator
+KINDS: dict[str, tuple[type[Estimator], type[Estimator]]] = {
+    "regression": (AnytimeRegressor, AnytimeRegressorCV),
+    "classification": (AnytimeClassifier, AnytimeClassifierCV),
+    "ranking": (AnytimeRanker, AnytimeRankerCV),
+    "survival": (AnytimeSurvival, AnytimeSurvivalCV),
+}
+"""Estimators by task, without and with cross-validation."""
 FOLDS, MOST_PAIRS, FEW_PAIRS = 5, 20, 5
 """Number of folds, and of pairs of columns to try: many, or few if fits take long."""
 NOTHING = 0.01
@@ -35,7 +49,7 @@ def unattended(
     n_groups: int,
     y: Array | None,
     *,
-    classes: bool,
+    task: str,
     encoding: Encoding | str | None,
     folds: int | None,
     pairs: int | None = None,
@@ -49,29 +63,16 @@ def unattended(
 ) -> Estimator:
     """Return an unfitted estimator. What is None is chosen here, or on folds, or is the library's default.
 
-    Parameters
-    ----------
-    groups : FeatureGroups or None
-    n_groups : int
-    y : array of shape (n,), or None
-        None: the rows are read in chunks.
-    classes : bool
-        Whether to learn classes.
-    encoding : str, Encoding or None
-    folds : int or None
-        None: no cross-validation.
-    pairs : int or None
-        None: try none and 20 pairs, if there are folds, an encoding and rows in memory.
-    all_groups : bool
-        Also buy groups that gain nothing, or come after the budget that is best on held-out rows.
-    alpha, correction, rule, loss, max_groups, **others
-        Parameters of the estimator.
+    ``task`` is "regression", "classification", "ranking" or "survival". Without ``y`` the rows are read in chunks,
+    without ``folds`` nothing is chosen on folds. ``pairs``: none and 20 are tried if there are folds, an encoding and
+    rows in memory. ``all_groups``: also buy groups that gain nothing, or come after the budget that is best on held-out
+    rows.
     """
     settings: dict[str, Any] = {"rule": rule, "loss": loss, "max_groups": max_groups, "encoding": encoding, **others}
     if y is not None and not all_groups:
         settings["min_gain"] = NOTHING / y.size
         settings["max_groups"] = y.size if max_groups is None and n_groups > y.size else max_groups
-    refits = classes or loss == "poisson"
+    refits = task != "regression" or loss == "poisson"
     long = refits and y is not None and takes_long(n_groups, y.size)
     if rule is None and (long or (refits and y is None)):
         settings["rule"] = "score"
@@ -83,15 +84,13 @@ def unattended(
         settings["search_rows"] = search_rows(n_groups) if long else None
         tried = (0, FEW_PAIRS if long else MOST_PAIRS)
         settings["interactions"] = tried if pairs is None and encoding is not None and y is not None else None
-    return estimator_for(groups, classes=classes, **settings)
+    return estimator_for(groups, task=task, **settings)
 
 
-def estimator_for(groups: FeatureGroups | None, *, classes: bool, **settings: Any) -> Estimator:
+def estimator_for(groups: FeatureGroups | None, *, task: str, **settings: Any) -> Estimator:
     """Return an unfitted estimator; settings that are None keep the library's defaults."""
     given = {name: value for name, value in settings.items() if value is not None}
-    if classes:
-        return (AnytimeClassifierCV if "cv" in given else AnytimeClassifier)(groups, **given)
-    return (AnytimeRegressorCV if "cv" in given else AnytimeRegressor)(groups, **given)
+    return KINDS[task]["cv" in given](groups, **given)
 
 
 def takes_long(n_groups: int, n_rows: int) -> bool:

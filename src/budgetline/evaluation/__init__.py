@@ -7,6 +7,7 @@ from budgetline.evaluation.curve import BudgetCurve, stopping_cost, timeliness
 from budgetline.evaluation.displays import BudgetCurveDisplay
 from budgetline.evaluation.effects import Effects, effects_of
 from budgetline.evaluation.rankings import map_score, ndcg_score
+from budgetline.evaluation.reliability import CoverageDisplay, ReliabilityDisplay
 from budgetline.evaluation.survival import concordance, integrated_brier, survival_function
 
 __all__ = [
@@ -14,7 +15,9 @@ __all__ = [
     "BudgetCurveDisplay",
     "Cascade",
     "Comparison",
+    "CoverageDisplay",
     "Effects",
+    "ReliabilityDisplay",
     "budget_curve",
     "cascade",
     "cascades",

@@ -16,6 +16,7 @@ from budgetline.data.sources import Chunk, Source
 from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.metrics import METRICS, Metric, RowMetric, as_metric
+from budgetline.glm.set_families import SetFamily
 from budgetline.inputs import check_finite
 from budgetline.messages import shown, warn
 from budgetline.model.anytime import AnytimeModel, Staged, as_model
@@ -52,7 +53,8 @@ def budget_curve(
         - "gain": R(∅) − R, the same in units of the loss (for squared error ½(MSE₀ − MSE));
         - "mse", "r2" (means over targets), "log_loss", "accuracy", "roc_auc" (for several classes the mean of each
           against the rest). The last two also accept a regressor if y has two values: the threshold is halfway;
-        - "ndcg@5" and the like: see `budgetline.evaluation.ndcg_score`;
+        - "ndcg@5", "map" and the like: see `budgetline.evaluation.ndcg_score`; "concordance" and "brier", the
+          integrated Brier score, of survival times, whose y are as in ``AnytimeSurvival.score``;
         - the name of any scikit-learn scorer, a scorer, or a function of (y_true, y_pred). A callable is such a
           function if its first argument starts with ``y`` or it has exactly two, else a scorer: greater is better.
     pos_label : label, optional
@@ -76,12 +78,6 @@ def budget_curve(
         return _curve(*_without_table(model, X, measure, y, sample_weight, qid), measure)
     held = HeldOut.of(model, X, y, sample_weight, qid)
     return _curve(held.model, measure.values(held), measure)
-
-
-def curve_of_sets(sets: Staged, held: HeldOut, metric: object) -> BudgetCurve:
-    """Return the curve of a model whose stages are sets of groups of ``held.model``, on the same data."""
-    measure = as_metric(metric)
-    return _curve(sets, measure.values(replace(held, model=sets)), measure)
 
 
 def _curve(model: Staged, values: Float, measure: Metric) -> BudgetCurve:
@@ -144,8 +140,8 @@ def _over_source(model: AnytimeModel, source: Source, metric: Metric, fitted: ob
     """Return the metric of every stage over a source, shape (1 + stages,); scorers see ``fitted``."""
     columns, names = model.last.columns, source.feature_names
     labels = tuple(str(d) if names is None else names[d] for d in columns)
-    # the two values of a regressor's y are known only after the last row
-    whole = metric is METRICS["accuracy"] and model.classes is None
+    # the two values of a regressor's y, and sets of rows, are known only after the last row
+    whole = isinstance(model.family, SetFamily) or (metric is METRICS["accuracy"] and model.classes is None)
     if whole or not isinstance(metric, RowMetric):
         gathered = not_empty(sum_over(source, partial(_chunk_scores, model, labels), columns))
         return metric.values(gathered.held_out(model, fitted))

@@ -1,4 +1,4 @@
-"""Cascades: rank the documents of a query in levels, each of which computes more groups for fewer documents.
+"""Cascades: rank the documents of a query in levels. Each level computes more groups for fewer documents.
 
 After the groups of a stage, only the best documents of every query go on to the next one. A plain order pays for all
 groups of a stage for every document; a cascade pays for the late ones only where they can change the top.
@@ -20,7 +20,8 @@ from budgetline.budgets import SLACK
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.rankings import ndcg_score
 from budgetline.inputs import check_integer, check_number
-from budgetline.model.anytime import AnytimeModel
+from budgetline.messages import shown
+from budgetline.model.anytime import AnytimeModel, Staged
 
 MOST_STAGES, BEAM = 16, 24
 """Stages that a search considers, spread evenly over the costs, and cascades that get another level."""
@@ -46,6 +47,15 @@ class Cascade:
     keep: tuple[int, ...]
     cost: float = np.nan
     value: float = np.nan
+
+    def __post_init__(self) -> None:
+        for stage in self.stages:
+            check_integer("stage", stage, ge=0)
+        for number in self.keep:
+            check_integer("keep", number, ge=1)
+        if not self.stages or len(self.keep) != len(self.stages) - 1 or np.any(np.diff(self.stages) <= 0):
+            shape = f"stages {shown(self.stages)} and keep {shown(self.keep)}"
+            raise ValueError(f"a cascade has ascending stages, and keeps documents after all but the last, got {shape}")
 
     def scores(self, model: object, X: object, qid: object) -> Float:
         """Return scores (n,) whose order within a query is that of the cascade; the last level ranks highest."""
@@ -187,6 +197,13 @@ def within_level(scores: Float) -> Float:
     return np.asarray(ranks / (ranks.max(initial=0.0) + 1))
 
 
+def check_ranks(model: Staged) -> AnytimeModel:
+    """Return a model that has one score; raise an error for any other."""
+    if not isinstance(model, AnytimeModel) or model.n_targets != 1 or model.classes is not None:
+        raise TypeError(f"a cascade ranks by the one score that a model predicts, which {model.estimator} does not")
+    return model
+
+
 class _Ranked(NamedTuple):
     """Scores whose order is that of a cascade, and the average cost of a document."""
 
@@ -206,9 +223,7 @@ class _ScoresByQuery:
     @classmethod
     def of(cls, held: HeldOut, stages: Sequence[int] = ()) -> _ScoresByQuery:
         """Return the scores of a model on documents."""
-        model = held.model
-        if not isinstance(model, AnytimeModel) or model.n_targets != 1:
-            raise TypeError(f"a cascade ranks by one linear score, which {model.estimator} does not have")
+        model = check_ranks(held.model)
         if held.qid is None:
             raise ValueError("a cascade needs qid, the query of every row")
         for stage in stages:

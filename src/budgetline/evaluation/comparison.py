@@ -63,8 +63,7 @@ def cross_val_budget_curve(
         Labels of rows that belong together, such as patients. An int then makes shuffled folds that keep them together,
         for a classifier with about equal shares of classes. They are passed to estimators whose ``fit`` accepts them.
     progress : bool, None or "lines"
-        Whether to show a progress bar; None: on a terminal if tqdm is installed. "lines": a line on stderr every ten
-        seconds, for logs.
+        Whether to show progress; None: on a terminal. "lines": a line on stderr every ten seconds, for logs.
 
     Examples
     --------
@@ -147,11 +146,13 @@ def compare(
     estimators : mapping name -> estimator, whose clones are fitted
     X, y, metric, pos_label, sample_weight, qid
         As in `budget_curve`.
-    cv, groups, progress : as in `cross_val_budget_curve`
+    cv, groups, progress
+        As in `cross_val_budget_curve`.
     fraction : float in [0, 1]
         Curves are evaluated up to the stopping cost of the first method's training curve, fold by fold. The default, 1,
         is its whole curve.
-    interpolation : {"step", "linear"}, as in `timeliness`
+    interpolation
+        As in `timeliness`.
 
     Examples
     --------

@@ -73,7 +73,7 @@ class BudgetCurve(Tabular):
 
     @classmethod
     def of(cls, source: object) -> BudgetCurve:
-        """Return the training curve F/R(∅) of a sequence or of a fitted model; a curve is returned unchanged.
+        """Return the training curve F/R(∅) of ``source``, a sequence or a fitted model; a curve is returned unchanged.
 
         For `StagedEstimators` it is the curve of the model that chose the order; NaN if no model did.
         """
@@ -108,7 +108,11 @@ class BudgetCurve(Tabular):
         return float(self.costs[-1])
 
     def at(self, budget: ArrayLike, *, interpolation: Interpolation = "step") -> Any:
-        """Return the value at one or more budgets: of the last affordable point, or between two points ("linear")."""
+        """Return the value at one or more budgets.
+
+        ``budget`` is a number or an array. ``interpolation`` "step" is the value of the last affordable point, "linear"
+        lies between two points.
+        """
         check_interpolation(interpolation)
         budgets = floats_of(budget)
         if np.isnan(budgets).any() or np.any(budgets < 0):

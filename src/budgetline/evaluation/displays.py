@@ -77,8 +77,8 @@ class BudgetCurveDisplay:
     ) -> BudgetCurveDisplay:
         """Plot the curve of a fitted model on held-out data, or of several in a mapping name -> model.
 
-        ``name`` is the label of the curve, by default the name of the estimator's class; data and metric are as in
-        `budget_curve`, other arguments as in `plot`.
+        ``name`` is the label of the curve, by default the name of the estimator's class. Other parameters as in
+        `budget_curve` and `plot`.
         """
         if isinstance(estimator, Mapping) and name is not None:
             raise ValueError(f"name={shown(name)} is for one estimator: a mapping names its own")
@@ -174,6 +174,7 @@ def plot_effects(effects: Sequence[ScoreEffect], ax: Artist = None) -> list[Arti
 def _draw_effect(ax: Artist, effect: ScoreEffect) -> None:
     """Draw a heat map of a pair, a curve, or bars."""
     values, axis, n = effect.grid, effect.axes[0], len(effect.axes[0].numbers)
+    margins = np.array(effect.margins or np.zeros(len(effect.values)))
     if len(effect.axes) == 2:
         most = float(np.abs(values).max()) or 1.0
         cells = ax.imshow(values.T, aspect="auto", origin="lower", cmap="RdBu", vmin=-most, vmax=most)
@@ -184,19 +185,23 @@ def _draw_effect(ax: Artist, effect: ScoreEffect) -> None:
             side.set_label_text(each.column, parse_math=False)
         ax.xaxis.set_tick_params(rotation=30)
     elif not n:
-        ax.barh(range(len(axis)), values, color=[UP if value >= 0 else DOWN for value in values])
+        colours, reach = [UP if value >= 0 else DOWN for value in values], margins if margins.any() else None
+        ax.barh(range(len(axis)), values, color=colours, xerr=reach, ecolor="0.5")
         ax.set_yticks(range(len(axis)), axis.short_labels, parse_math=False)
         ax.set_xlabel("effect")
         ax.invert_yaxis()
         ax.axvline(0, color="0.7", linewidth=1)
     else:
         ax.plot(axis.numbers, values[:n], color=UP)
+        ax.fill_between(axis.numbers, (values - margins)[:n], (values + margins)[:n], color=UP, alpha=0.2, linewidth=0)
         ax.plot(axis.rug, np.zeros(len(axis.rug)), "|", color="0.4", transform=ax.get_xaxis_transform())
-        ax.plot(axis.spikes, values[n : n + len(axis.spikes)], "o", color=UP)
+        alone = slice(n, n + len(axis.spikes))
+        ax.errorbar(axis.spikes, values[alone], margins[alone], fmt="o", color=UP)
         ax.set_ylabel("effect")
         ax.axhline(0, color="0.7", linewidth=1)
-        for label, value in zip(axis.levels, values[n + len(axis.spikes) :], strict=True):
+        for label, value, reach in zip(axis.levels, values[alone.stop :], margins[alone.stop :], strict=True):
             ax.axhline(value, color=DOWN, linestyle=":", label=label)
+            ax.axhspan(value - reach, value + reach, color=DOWN, alpha=0.1, linewidth=0)
             ax.legend()
 
 

@@ -8,6 +8,7 @@ from html import escape
 from itertools import product
 
 import numpy as np
+from scipy.special import stdtrit
 
 from budgetline.arrays import Float, Positions
 from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
@@ -15,6 +16,7 @@ from budgetline.encoding.raw import RawColumn
 from budgetline.encoding.table import TableEncoding
 from budgetline.evaluation.displays import Artist, plot_effects
 from budgetline.evaluation.pictures import Axis, ScoreEffect
+from budgetline.inputs import check_number
 from budgetline.messages import name_of, printable, shown, some
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.tables import Tabular
@@ -24,6 +26,8 @@ POINTS, PAIR_POINTS = 48, 16
 REACH = 1.5
 """A curve extends this many spans of the inner knots beyond them, but not beyond the data."""
 INLINE = "display:inline-block;vertical-align:top;width:21rem;margin:.5rem"
+BAND = 0.9
+"""Coverage of the bands that are drawn."""
 DIGITS = 5
 """Digits of the points of a curve, relative to their span."""
 
@@ -47,6 +51,11 @@ class Effect(Tabular):
         targets are numbered, a single target has no name.
     classes : bool
         Whether outputs are classes.
+    errors : array like ``values``, or None
+        Standard errors of the values, given the choice of the groups: the noise of the rows, and the ridge as a prior.
+        None if the dispersion of the loss is unknown, as for a ``ConvexLoss``, or too few rows are left to estimate it.
+    free : float
+        Degrees of freedom of the standard errors: infinity, if the dispersion is known.
     """
 
     group: str
@@ -54,27 +63,42 @@ class Effect(Tabular):
     values: Float
     outputs: tuple[str, ...] = ()
     classes: bool = False
+    errors: Float | None = None
+    free: float = np.inf
 
     @property
     def name(self) -> str:
         """The column, or both columns of a pair."""
         return " × ".join(axis.column for axis in self.axes)
 
+    def margins(self, coverage: float = BAND) -> Float | None:
+        """Return how far the pointwise band of this coverage reaches from the values; None if it is not known."""
+        check_number("coverage", coverage, "number between 0 and 1", gt=0, lt=1)
+        return None if self.errors is None else self.errors * float(stdtrit(min(self.free, 1e9), (1 + coverage) / 2))
+
     def on_scores(self) -> Iterator[ScoreEffect]:
-        """Yield the effect on every score."""
-        several = self.values.ndim > len(self.axes)
-        values = np.moveaxis(self.values, -1, 0) if several else self.values[None]
-        for output, part in zip(self.outputs or ("",), values, strict=True):
-            yield ScoreEffect(self.group, self.axes, output, self.classes, tuple(part.ravel().tolist()))
+        """Yield the effect on every score, with the margins of its band."""
+        margins = self.margins()
+        parts = [part if part is None else self._by_score(part) for part in (self.values, margins)]
+        for k, output in enumerate(self.outputs or ("",)):
+            values, reach = (() if part is None else tuple(part[k].ravel().tolist()) for part in parts)
+            yield ScoreEffect(self.group, self.axes, output, self.classes, values, reach)
+
+    def _by_score(self, values: Float) -> Float:
+        return np.moveaxis(values, -1, 0) if values.ndim > len(self.axes) else values[None]
 
     def to_dict(self) -> dict[str, list[object]]:
-        """Return plain columns, one row per point and score; ``number`` is NaN for categories and missing values."""
+        """Return plain columns, one row per point and score; ``number`` is NaN for categories and missing values.
+
+        ``lower`` and ``upper`` are a pointwise band of 90 %, NaN if it is not known.
+        """
         first, second = self.axes if len(self.axes) == 2 else (*self.axes, NOWHERE)
         points = list(product(first.points(), second.points()))
+        unknown = [np.nan] * len(points)
         rows = [
-            (self.group, first.column, *point, second.column, *other, part.output, value)
+            (self.group, first.column, *point, second.column, *other, part.output, value, value - reach, value + reach)
             for part in self.on_scores()
-            for (point, other), value in zip(points, part.values, strict=True)
+            for (point, other), value, reach in zip(points, part.values, part.margins or unknown, strict=True)
         ]
         return {name: [row[k] for row in rows] for k, name in enumerate(COLUMNS)}
 
@@ -84,7 +108,10 @@ class Effect(Tabular):
 
 
 NOWHERE = Axis("", levels=("",))
-COLUMNS = ("group", "column", "point", "number", "other_column", "other_point", "other_number", "output", "effect")
+COLUMNS = (
+    "group", "column", "point", "number", "other_column", "other_point", "other_number", "output",
+    "effect", "lower", "upper",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +168,8 @@ class Effects(Tabular):
     def plot(self, ax: Artist = None, *, names: Sequence[str] | None = None) -> list[Artist]:
         """Draw the effects of all or some columns with matplotlib: ``pip install 'budgetline[plot]'``.
 
+        Curves, points and bars have pointwise bands of 90 %, given the choice of the groups.
+
         Parameters
         ----------
         ax : array of matplotlib axes, optional
@@ -162,7 +191,8 @@ class Effects(Tabular):
 def effects_of(fitted: object, *, stage: int | None = None, budget: float | None = None) -> Effects:
     """Return what every column adds to the score at a stage or a budget; by default at the last stage.
 
-    The effect of a column is w'(z − z̄), with z its design columns and z̄ their means over the training data.
+    The effect of a column is w'(z − z̄), with z its design columns and z̄ their means over the training data. Its errors
+    come from the inverse Hessian of the stage (``model/spread.py``).
     """
     model = as_model(fitted)
     at = model.stages.last_stage(budget, stage, None)
@@ -171,13 +201,35 @@ def effects_of(fitted: object, *, stage: int | None = None, budget: float | None
     names = tuple(map(str, range(model.n_targets) if model.classes is None else model.classes.tolist()))
     outputs = names if not single else names[-1:] if classes else ()
     base = linear.intercept + linear.coef @ model.stages.mean
-    found = []
+    known, found = model.stages.errors_at(at, model.alpha), []
+    errors_of, free = known or (None, np.inf)
     for g in model.sequence.order[:at].tolist():
         for axes, design, columns in _points_of(model, g):
-            values = (design - model.stages.mean[columns]) @ linear.coef[:, columns].T
-            values = values[..., 0] if single else values
-            found.append(Effect(model.groups.names[g], axes, values, outputs, classes))
+            centred = design - model.stages.mean[columns]
+            parts = [centred @ linear.coef[:, columns].T]
+            if errors_of is not None:
+                parts.append(errors_of(centred / model.stages.scale[columns], model.stages.places(columns)))
+            values, *errors = (part[..., 0] if single else part for part in parts)
+            about = (outputs, classes, errors[0] if errors else None, free)
+            found.append(Effect(model.groups.names[g], axes, values, *about))
     return Effects(float(base[0]) if single else base, tuple(found), at)
+
+
+def coef_errors_of(fitted: object, *, stage: int | None = None, budget: float | None = None) -> Float:
+    """Return standard errors of the coefficients at a stage, in their shape; 0 for columns that are not used."""
+    model = as_model(fitted)
+    stages, at = model.stages, model.stages.last_stage(budget, stage, None)
+    known, columns = stages.errors_at(at, model.alpha), stages.at_stage(at).columns
+    if columns.size and known is None:
+        raise ValueError(
+            f"standard errors at stage {at} are not known: the dispersion of the loss is unknown, or the rows are too "
+            "few to estimate it"
+        )
+    found = np.zeros((model.n_targets, stages.scale.size))
+    for d, place in zip(columns.tolist(), stages.places(columns).tolist(), strict=True):
+        assert known is not None
+        found[:, d] = known[0](np.ones(1), np.array([place])) / stages.scale[d]
+    return found if model.target_shape else found[0]
 
 
 Points = tuple[tuple[Axis, ...], Float, Positions]

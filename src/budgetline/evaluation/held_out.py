@@ -83,7 +83,7 @@ class HeldOut:
 
     @property
     def weights(self) -> Float:
-        """Weights of the rows, ones if there are none."""
+        """Weights of the rows, by default ones."""
         return np.ones(self.table.shape[0]) if self.weight is None else self.weight
 
     @property
@@ -100,7 +100,8 @@ class HeldOut:
             known = self.model.stage_answers(self.table)
         else:
             assert isinstance(self.model, AnytimeModel)
-            known = (partial(self.model.respond, scores) for scores in np.moveaxis(self.scores, 1, 0))
+            each = enumerate(np.moveaxis(self.scores, 1, 0))
+            known = (partial(self.model.respond, scores, stage=stage) for stage, scores in each)
         view = RegressorView if self.model.classes is None else ClassifierView
         return (view(self, stage, respond) for stage, respond in enumerate(known))
 
@@ -122,7 +123,6 @@ class StageView:
         return self.held.model.answer(seen, method, stage=self.stage)
 
     def predict(self, X: object) -> Array:
-        """Return predictions, or labels."""
         return self.respond("predict", X)
 
     def __getattr__(self, name: str) -> Any:
@@ -146,19 +146,15 @@ class ClassifierView(ClassifierMixin, StageView):  # type: ignore[misc]
 
     @property
     def classes_(self) -> Array | None:
-        """The labels."""
         return self.held.model.classes
 
     def predict_proba(self, X: object) -> Float:
-        """Return probabilities."""
         return self.respond("predict_proba", X)
 
     def predict_log_proba(self, X: object) -> Float:
-        """Return log probabilities."""
         return self.respond("predict_log_proba", X)
 
     def decision_function(self, X: object) -> Float:
-        """Return scores."""
         return self.respond("decision_function", X)
 
 
@@ -178,11 +174,9 @@ class PositiveView(ClassifierView):
 
     @property
     def classes_(self) -> Array:
-        """The labels."""
         return np.array([0, 1])
 
     def respond(self, method: str, X: object = None) -> Array:
-        """Return the result of a method for labels 0 and 1."""
         found = self.view.respond(method, X)
         if method == "predict":
             return np.asarray(found == self.label).astype(np.intp)

@@ -161,6 +161,8 @@ def _ranking(view: StageView, name: str, measure: str, k: int | None) -> float:
 
 def _two_values(held: HeldOut) -> tuple[Mask, float]:
     """Return which rows have the larger of the two values of y, and the point halfway between them."""
+    if isinstance(held.model.family, SetFamily):
+        raise ValueError(f"accuracy and roc_auc are not for {held.model.estimator}")
     values = np.unique(held.targets)
     if held.targets.shape[1] > 1 or values.size != 2:
         raise ValueError(f"accuracy and roc_auc of a regressor need a y of two values, this one has {values.size}")

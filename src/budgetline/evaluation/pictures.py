@@ -5,7 +5,7 @@ Colours are attributes: the style sheet of a page overrides them, and notebooks 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -65,7 +65,8 @@ class ScoreEffect:
     """What a column, or a pair of columns, adds to one score.
 
     ``output`` names the score if there are several: a class (``of_class``) or a target. ``values`` are those at the
-    points of the column; for a pair, those at the points of the second column for each point of the first.
+    points of the column; for a pair, those at the points of the second column for each point of the first. ``margins``
+    say how far a pointwise band of 90 % reaches from them, if that is known.
     """
 
     group: str
@@ -73,6 +74,7 @@ class ScoreEffect:
     output: str
     of_class: bool
     values: tuple[float, ...]
+    margins: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -97,13 +99,39 @@ class ScoreEffect:
         if len(self.axes) == 2:
             return _heat_map(*self.axes, self.grid)
         draw = _curve if self.axes[0].numbers else _bars
-        return draw(self.axes[0], self.grid)
+        return draw(self.axes[0], self.grid, np.array(self.margins or [0.0] * len(self.values)))
 
 
 def short(value: float) -> str:
     """Return a number to three digits, with a true minus sign; up to a million without an exponent."""
     text = f"{value:.3g}" if not 1e3 <= abs(value) < 1e6 else f"{float(f'{value:.3g}'):.0f}"
     return text.replace("e+0", "e").replace("-", "−") if value else "0"
+
+
+def survival_picture(times: Sequence[float], groups: Iterable[tuple[str, Sequence[float], Sequence[float]]]) -> str:
+    """Return survival functions of groups as SVG: name, values as observed, and values as predicted, dashed."""
+    left, right, top, bottom = 40.0, WIDTH - 52.0, 10.0, 140.0
+
+    def up(value: float) -> float:
+        return bottom - (bottom - top) * value
+
+    def line(values: Sequence[float], kind: str, dashes: str) -> str:
+        xs = (left + (right - left) * t / times[-1] for t in times)
+        points = " ".join(f"{x:.1f},{up(v):.1f}" for x, v in zip(xs, values, strict=True))
+        return f'<polyline class="line line-{kind}" points="{points}" fill="none" stroke="{UP}"{dashes}/>'
+
+    def parts() -> Iterator[str]:
+        for value in (0.0, 0.5, 1.0):
+            yield _line(left, up(value), right, up(value), "axis", FAINT)
+            yield _text(left - 6, up(value) + 4, f"{value:.0%}", "end")
+        for name, observed, predicted in groups:
+            yield line(observed, "main", "")
+            yield line(predicted, "training", ' stroke-dasharray="5 4"')
+            yield _text(right + 4, up(observed[-1]) + 4, name)
+        yield _text(left, bottom + 25, short_place(times[0]))
+        yield _text(right, bottom + 25, short_place(times[-1]), "end")
+
+    return _svg(bottom + 32, "risk on survival", parts())
 
 
 def _svg(height: float, name: str, parts: Iterator[str]) -> str:
@@ -127,12 +155,13 @@ def _range(values: Float) -> tuple[float, float]:
     return (low, high) if low < high else (-1.0, 1.0)
 
 
-def _curve(axis: Axis, values: Float) -> str:
-    """Return a curve with its rug; values at single points are to the right of it."""
+def _curve(axis: Axis, values: Float, margins: Float) -> str:
+    """Return a curve with its band and its rug; values at single points are to the right of it, with whiskers."""
     left, top, bottom, slot = 52.0, 10.0, 140.0, 50.0
     aside, n = axis.short_labels[len(axis.numbers) :], len(axis.numbers)
     right = WIDTH - 8 - slot * len(aside)
-    low, high = _range(values)
+    lower, upper = values - margins, values + margins
+    low, high = _range(np.append(lower, upper))
     start, stop = axis.numbers[0], axis.numbers[-1]
 
     def across(x: float) -> float:
@@ -146,6 +175,10 @@ def _curve(axis: Axis, values: Float) -> str:
         for value in (low, 0.0, high):
             if value == 0 or abs(up(value) - up(0)) > 14:
                 yield _text(left - 6, up(value) + 4, short(value), "end")
+        there = (*zip(axis.numbers, upper[:n], strict=True), *zip(axis.numbers[::-1], lower[:n][::-1], strict=True))
+        if margins[:n].any():
+            corners = " ".join(f"{across(x):.1f},{up(v):.1f}" for x, v in there)
+            yield f'<polygon class="band" points="{corners}" fill="{UP}" opacity="0.2"/>'
         points = " ".join(f"{across(x):.1f},{up(v):.1f}" for x, v in zip(axis.numbers, values[:n], strict=True))
         yield f'<polyline class="line line-main" points="{points}" fill="none" stroke="{UP}" stroke-width="2"/>'
         for x in axis.rug:
@@ -155,7 +188,8 @@ def _curve(axis: Axis, values: Float) -> str:
         yield _text(right, bottom + 25, short_place(stop), "end")
         for k, (label, value) in enumerate(zip(aside, values[n:], strict=True)):
             x = right + slot * (k + 0.5) + 4
-            yield _line(x, up(0), x, up(value), "whisker", UP)
+            if margins[n + k]:
+                yield _line(x, up(lower[n + k]), x, up(upper[n + k]), "whisker", UP)
             yield f'<circle class="mark-aside" cx="{x:.1f}" cy="{up(value):.1f}" r="4" fill="{UP}"/>'
             yield _text(x, bottom + 25, label.strip("()"), "middle", most=7)
 
@@ -167,20 +201,22 @@ def short_place(x: float) -> str:
     return str(float(f"{x:.5g}") + 0.0).removesuffix(".0").replace("-", "−")
 
 
-def _bars(axis: Axis, values: Float) -> str:
-    """Return one bar per point: those with the largest effects, in their order."""
+def _bars(axis: Axis, values: Float, margins: Float) -> str:
+    """Return one bar per point, with its margin: those with the largest effects, in their order."""
     kept = np.sort(np.argsort(-np.abs(values), kind="stable")[:MOST_BARS])
-    low, high = _range(values)
+    low, high = _range(np.append(values - margins, values + margins))
     left, right, step = 116.0, WIDTH - 52.0, 19.0
-    zero = left - (right - left) * low / (high - low)
+    zero, unit = left - (right - left) * low / (high - low), (right - left) / (high - low)
 
     def parts() -> Iterator[str]:
         for row, k in enumerate(kept.tolist()):
-            y, end = 4 + step * row, zero + (right - left) * values[k] / (high - low)
+            y, end = 4 + step * row, zero + unit * values[k]
             kind, colour = ("bar-up", UP) if values[k] >= 0 else ("bar-down", DOWN)
             place = f'x="{min(zero, end):.1f}" y="{y:.1f}" width="{abs(end - zero):.1f}" height="{step - 5:g}"'
             yield _text(left - 8, y + 11, axis.short_labels[k], "end", most=16)
             yield f'<rect class="{kind}" {place} fill="{colour}"/>'
+            if reach := unit * margins[k]:
+                yield _line(end - reach, y + step / 2 - 2.5, end + reach, y + step / 2 - 2.5, "margin", SOFT)
             yield _text(WIDTH - 4, y + 11, short(values[k]), "end")
         bottom = 4 + step * kept.size
         yield _line(zero, 0, zero, bottom, "axis", FAINT)

@@ -46,8 +46,12 @@ class Samples:
         if self.qid is not None:
             raise_missing(self.qid, name="qid")
             cv = GroupKFold(number) if (number := _number_in(cv)) else cv
-        groups = self.qid if self.groups is None else self.groups
-        return splits_of(cv, self.y, groups, classifier=stratified, X=self.X)
+        return splits_of(cv, self.y, self.together, classifier=stratified, X=self.X)
+
+    @property
+    def together(self) -> object:
+        """Labels of rows that folds keep together, if there are any."""
+        return self.qid if self.groups is None else self.groups
 
     def take(self, rows: Positions) -> Samples:
         """Return some of the rows; a weight that is one number stays."""
@@ -112,9 +116,7 @@ def splits_of(
     return list(check_cv(cv, y, classifier=classifier).split(table, y, groups))
 
 
-def make_folds(
-    cv: object, stratified: bool, *, shuffle: bool = True, random_state: int = 0, grouped: bool = False
-) -> object:
+def make_folds(cv: object, stratified: bool, *, random_state: int = 0, grouped: bool = False) -> object:
     """Return a splitter for a number of folds, None: 5; a splitter or a list of splits is returned unchanged.
 
     Rows are shuffled, because they are often sorted by time or class. Folds of ``grouped`` rows keep groups together.
@@ -123,7 +125,7 @@ def make_folds(
     if number is None:
         return cv
     kinds = (GroupKFold, StratifiedGroupKFold) if grouped else (KFold, StratifiedKFold)
-    return kinds[stratified](number, shuffle=shuffle, random_state=random_state if shuffle else None)
+    return kinds[stratified](number, shuffle=True, random_state=random_state)
 
 
 def _number_in(cv: object) -> int | None:

@@ -115,10 +115,14 @@ def integrated_brier(time: Float, event: Mask, survival: Float, times: Float) ->
 
 def censoring_survival(time: Float, event: Mask, at: Float) -> Float:
     """Return the Kaplan-Meier estimate of the probability of not being censored up to each time, events first."""
+    return kaplan_meier(time, ~event, at, last=True)
+
+
+def kaplan_meier(time: Float, leaves: Mask, at: Float, *, last: bool = False) -> Float:
+    """Return the estimated share of rows that have not left up to each time; ``last``: others leave before them."""
     known, place = np.unique(time, return_inverse=True)
-    censored = np.bincount(place, ~event)
-    at_risk = time.size - np.searchsorted(np.sort(time), known, side="left") - np.bincount(place, event)
-    kept = np.where(at_risk > 0, 1 - censored / np.maximum(at_risk, 1), 1.0)
+    at_risk = time.size - np.searchsorted(np.sort(time), known, side="left") - last * np.bincount(place, ~leaves)
+    kept = np.where(at_risk > 0, 1 - np.bincount(place, leaves) / np.maximum(at_risk, 1), 1.0)
     return np.append(1.0, np.cumprod(kept))[np.searchsorted(known, at, side="right")]
 
 

@@ -6,10 +6,11 @@ import asyncio
 import json
 from collections.abc import Mapping
 from threading import RLock
+from time import monotonic
 
 PARTS = ("order", "budget", "next", "effects", "compare")
-LONGEST_WAIT = 30.0
-"""Longest wait of a request, in seconds."""
+LONGEST_WAIT, PAUSE = 30.0, 0.03
+"""Longest wait of a request, and how long it waits before it looks again, in seconds."""
 
 
 class Board:
@@ -27,7 +28,6 @@ class Board:
         self._keys: dict[str, object] = {}
         self._current: dict[str, bool] = dict.fromkeys(PARTS, False)
         self._status: dict[str, object] = {"computing": False, "progress": None}
-        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     def begin(self, revision: int, keys: Mapping[str, object]) -> None:
         """Start a new revision, whose parts have these keys."""
@@ -60,15 +60,12 @@ class Board:
         self._set_status(revision, computing=False, progress=None)
 
     def _set_status(self, revision: int, **changes: object) -> None:
-        """Note that something has changed, unless a newer revision has started, and wake the requests that wait."""
+        """Note that something has changed, unless a newer revision has started."""
         with self._lock:
             if revision < self._revision:
                 return
             self._serial += 1
             self._status |= changes
-            for loop, event in self._waiting:
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(event.set)
 
     def news(self, after: int) -> str:
         """Return what is newer than a serial number, as JSON."""
@@ -79,17 +76,7 @@ class Board:
 
     async def wait(self, after: int, seconds: float) -> str:
         """Return what is newer than a serial number, as soon as there is anything or the time is over."""
-        event = asyncio.Event()
-        mine = (asyncio.get_running_loop(), event)
-        with self._lock:
-            news = after < self._serial
-            self._waiting.add(mine)
-        try:
-            if not news:
-                await asyncio.wait_for(event.wait(), min(max(seconds, 0.0), LONGEST_WAIT))
-        except TimeoutError:
-            pass
-        finally:
-            with self._lock:
-                self._waiting.discard(mine)
+        end = monotonic() + min(max(seconds, 0.0), LONGEST_WAIT)
+        while self._serial <= after and monotonic() < end:
+            await asyncio.sleep(PAUSE)
         return self.news(after)

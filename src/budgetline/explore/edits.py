@@ -6,11 +6,11 @@ types of the arguments are those of the function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from inspect import Parameter, signature
-from typing import TypeVar, get_type_hints
+from typing import get_type_hints
 
 from budgetline.codec import read_as
 from budgetline.explore.session_data import Data
@@ -19,8 +19,6 @@ from budgetline.explore.state import (
     Group,
     NamedSharedCost,
     State,
-    changed_to,
-    singles,
     unused_name,
     with_groups,
     without,
@@ -29,18 +27,10 @@ from budgetline.groups import FeatureGroups
 from budgetline.groups.parsing import read_groups
 from budgetline.messages import name_of, shown, some
 
-F = TypeVar("F", bound=Callable[..., State])
 Edit = partial[State]
 """A function of a state and its data, with all other arguments given."""
-EDITS: dict[str, Callable[..., State]] = {}
-CHOICES = ("task", "loss", "encoding", "alpha", "rule", "metric", "budget", "start", "available", "unit", "title")
+CHOICES = ("task", "metric", "shared", "budget", "available", "today", "unit", "title")
 """Fields of a state that the edit "choose" sets."""
-
-
-def edit(function: F) -> F:
-    """Make a function known as an edit of its name."""
-    EDITS[function.__name__] = function
-    return function
 
 
 def read_edit(plain: object) -> Edit:
@@ -77,117 +67,82 @@ def changed_by(state: State, edits: Iterable[Edit], data: Data) -> State:
     return state
 
 
-def _check_columns(state: State, columns: tuple[str, ...]) -> None:
-    """Raise an error for a column that is not in the table, or is the target."""
+def _check_columns(state: State, data: Data, columns: Collection[str]) -> None:
+    """Raise an error for a column that is not in the table, is the target, or cannot be used at all."""
     if unknown := [column for column in columns if column not in state.columns]:
         raise ValueError(f"there is no column {shown(unknown[0])}; the columns are {some(state.columns, 8)}")
     if state.target in columns:
         raise ValueError(f"column {shown(state.target)} is the target")
+    for column in data.table.columns:
+        if column.kind == "other" and column.name in columns:
+            raise ValueError(f"column {shown(column.name)} is of a kind that cannot be used")
 
 
 # -- the target and the settings -------------------------------------------------------------------------------
 
 
-@edit
 def set_target(state: State, data: Data, column: str | None) -> State:
     """Choose the column to predict, None: no column; settings follow, and the previous target becomes a group."""
     if column == state.target:
         return state
-    chosen, back = ((each,) if each is not None else () for each in (column, state.target))
-    _check_columns(state, chosen)
+    chosen = () if column is None else (column,)
+    _check_columns(state, data, chosen)
     groups, left_out = without(state, chosen)
-    groups = singles((name for name in back if name not in data.unhelpful), groups)
-    out = {*left_out, *(name for name in back if name in data.unhelpful)}
-    settings: dict[str, object] = {"task": "", "loss": ""}
-    if column is not None:
-        target = data.target(column)
-        settings = _settings_for(target.task, target.classes.size) | {"encoding": "spline"}
-    kept = tuple(name for name in state.columns if name in out)
+    if (back := state.target) in data.unhelpful:
+        left_out = (*left_out, str(back))
+    elif back is not None:
+        groups = (*groups, Group(unused_name(back, {each.name for each in groups if each.columns}), (back,)))
+    settings = {"task": ""} if column is None else _settings_for(data, column, data.target(column).task)
+    kept = tuple(name for name in state.columns if name in left_out)
     return with_groups(state, groups, {}, left_out=kept, target=column, **settings)
 
 
-def _settings_for(task: str, n_classes: int) -> dict[str, object]:
-    """Return the settings that follow from a task, and from the number of different values of the target."""
+def _settings_for(data: Data, column: str, task: str) -> dict[str, str]:
+    """Return a task for a target and its usual metric."""
+    target = data.target(column)
+    target.check_task(task)
     if task == "regression":
-        return {"task": task, "loss": "squared_error", "rule": "forward", "metric": "explained"}
-    metric = "roc_auc" if n_classes == 2 else "accuracy"
-    return {"task": task, "loss": "log_loss", "rule": "forward", "metric": metric}
+        return {"task": task, "metric": "explained"}
+    return {"task": task, "metric": "roc_auc" if target.classes.size == 2 else "accuracy"}
 
 
-@edit
 def choose(state: State, data: Data, **choices: object) -> State:
-    """Set fields of the state; loss, rule and metric follow from another task, and the metric from another loss."""
-    if {"task", "loss"} & set(choices):
+    """Set fields of the state; the metric follows from another task."""
+    task = choices.get("task", state.task)
+    if task != state.task and task in METRICS:
         if state.target is None:
             raise ValueError("choose a target first")
-        target = data.target(state.target)
-        task, loss = (str(choices.get(name, now)) for name, now in (("task", state.task), ("loss", "")))
-        target.check_task(task)
-        target.check_loss(loss)
-        if task != state.task:
-            choices = _settings_for(task, target.classes.size) | choices
-        if loss and state.metric not in METRICS.get(loss, ()):
-            choices = {"metric": "explained"} | choices
-    if "encoding" in choices:
-        data.check_encoding(str(choices["encoding"]), state.used)
+        choices = _settings_for(data, state.target, str(task)) | choices
     texts = {name: str(choices[name]).strip() for name in ("unit", "title") if name in choices}
-    return changed_to(state, choices | texts)
-
-
-@edit
-def set_today(state: State, data: Data, text: str) -> State:
-    """Set the order in use today: names on lines, which may be numbered, or between commas."""
-    found = list[str]()
-    for line in filter(None, map(str.strip, text.splitlines())):
-        parts = [line] if line in state.names else [part.strip() for part in line.split(",")]
-        for part in filter(None, parts):
-            bare = part.lstrip("0123456789").lstrip(".)").strip()
-            found.append(bare if part not in state.names and bare in state.names else part)
-    return replace(state, today=tuple(found))
+    return replace(state, **(choices | texts))  # type: ignore[arg-type]
 
 
 # -- columns ---------------------------------------------------------------------------------------------------
 
 
-@edit
 def leave_out(state: State, data: Data, columns: tuple[str, ...]) -> State:
     """Leave columns out; groups that become empty are removed."""
-    _check_columns(state, columns)
+    _check_columns(state, data, columns)
     groups, rest = without(state, columns)
     return with_groups(state, groups, left_out=tuple(c for c in state.columns if c in {*rest, *columns}))
 
 
-@edit
-def take_in(state: State, data: Data, columns: tuple[str, ...]) -> State:
-    """Use left out columns again, each as a group of its own."""
-    _check_columns(state, columns)
-    if wrong := [column for column in columns if column not in state.left_out]:
-        raise ValueError(f"column {shown(wrong[0])} is not left out")
-    data.check_encoding(state.encoding, columns)
-    groups, left_out = without(state, columns)
-    return with_groups(state, singles(dict.fromkeys(columns), groups), left_out=left_out)
-
-
-@edit
 def move_columns(state: State, data: Data, columns: tuple[str, ...], group: str) -> State:
     """Move columns, used or left out, to the end of a group; groups that become empty are removed."""
     home = state.group(group)
-    _check_columns(state, columns)
+    _check_columns(state, data, columns)
     new = tuple(column for column in dict.fromkeys(columns) if column not in home.columns)
-    data.check_encoding(state.encoding, new)
     rest, left_out = without(state, new)
     groups = (replace(g, columns=(*g.columns, *new)) if g.name == group else g for g in rest)
     return with_groups(state, groups, left_out=left_out)
 
 
-@edit
 def new_group(state: State, data: Data, columns: tuple[str, ...], name: str | None = None, cost: float = 1.0) -> State:
     """Make a group of columns, used or left out."""
-    _check_columns(state, columns)
+    _check_columns(state, data, columns)
     columns = tuple(dict.fromkeys(columns))
     if not columns:
         raise ValueError("a group needs a column")
-    data.check_encoding(state.encoding, columns)
     rest, left_out = without(state, columns)
     kept = [group for group in rest if group.columns]  # so that the names of removed groups are free
     name = unused_name(columns[0], {group.name for group in kept}) if name is None else name.strip()
@@ -197,7 +152,6 @@ def new_group(state: State, data: Data, columns: tuple[str, ...], name: str | No
 # -- groups and prices -----------------------------------------------------------------------------------------
 
 
-@edit
 def rename_group(state: State, data: Data, group: str, name: str) -> State:
     """Rename a group wherever it is named."""
     old, name = state.group(group), name.strip()
@@ -205,7 +159,6 @@ def rename_group(state: State, data: Data, group: str, name: str) -> State:
     return with_groups(state, groups, {group: (name,)})
 
 
-@edit
 def merge_groups(state: State, data: Data, groups: tuple[str, ...], name: str | None = None) -> State:
     """Merge groups into one, in the place of the first, at the sum of their costs."""
     merged = [state.group(each) for each in dict.fromkeys(groups)]
@@ -220,7 +173,6 @@ def merge_groups(state: State, data: Data, groups: tuple[str, ...], name: str | 
     return with_groups(state, (*state.groups[:first], new, *after), dict.fromkeys(gone, (name,)))
 
 
-@edit
 def split_group(state: State, data: Data, group: str) -> State:
     """Split a group into its columns, at equal parts of its cost."""
     old = state.group(group)
@@ -235,7 +187,6 @@ def split_group(state: State, data: Data, group: str) -> State:
     return with_groups(state, groups, {group: tuple(part.name for part in parts)})
 
 
-@edit
 def set_costs(state: State, data: Data, costs: dict[str, float]) -> State:
     """Set the costs of groups, without shared costs."""
     for name in costs:
@@ -243,28 +194,6 @@ def set_costs(state: State, data: Data, costs: dict[str, float]) -> State:
     return replace(state, groups=tuple(replace(each, cost=costs.get(each.name, each.cost)) for each in state.groups))
 
 
-@edit
-def set_shared(
-    state: State, data: Data, name: str, cost: float, groups: tuple[str, ...], old: str | None = None
-) -> State:
-    """Add a shared cost, or change it; ``old`` is its previous name, if that changes."""
-    new, known = NamedSharedCost(name.strip(), cost, groups), [each.name for each in state.shared]
-    if old is not None and old not in known:
-        raise ValueError(f"there is no shared cost {shown(old)}")
-    place = new.name if old is None else old
-    shared = tuple(new if each.name == place else each for each in state.shared)
-    return replace(state, shared=shared if place in known else (*shared, new))
-
-
-@edit
-def remove_shared(state: State, data: Data, name: str) -> State:
-    """Remove a shared cost."""
-    if name not in [each.name for each in state.shared]:
-        raise ValueError(f"there is no shared cost {shown(name)}")
-    return replace(state, shared=tuple(each for each in state.shared if each.name != name))
-
-
-@edit
 def set_requires(state: State, data: Data, group: str, requires: tuple[str, ...]) -> State:
     """Set the groups that must be bought before a group."""
     old = state.group(group)
@@ -272,7 +201,6 @@ def set_requires(state: State, data: Data, group: str, requires: tuple[str, ...]
     return replace(state, groups=tuple(groups))
 
 
-@edit
 def import_groups(state: State, data: Data, yaml: str) -> State:
     """Import groups and prices from the YAML of a groups file; other columns are left out."""
     return adopted(state, FeatureGroups(**read_groups(yaml.encode("utf-8", errors="replace"))), data)
@@ -287,10 +215,20 @@ def adopted(state: State, found: FeatureGroups, data: Data) -> State:
     layout = found.resolve(names, len(names))
     members = [layout.labels(columns) for columns in layout.columns]
     used = {column for each in members for column in each}
-    data.check_encoding(state.encoding, tuple(used))
+    _check_columns(state, data, used)
     groups = (
         Group(name, columns, cost, found.requires.get(name, ()))
         for name, columns, cost in zip(found.names, members, found.costs.tolist(), strict=True)
     )
     shared = tuple(NamedSharedCost(name, cost, sharing) for name, (cost, sharing) in found.shared.items())
     return with_groups(state, groups, left_out=tuple(name for name in names if name not in used), shared=shared)
+
+
+EDITS: dict[str, Callable[..., State]] = {
+    function.__name__: function
+    for function in (
+        set_target, choose, leave_out, move_columns, new_group, rename_group, merge_groups, split_group,
+        set_costs, set_requires, import_groups,
+    )
+}  # fmt: skip
+"""The edits that the page may send, by name."""

@@ -1,8 +1,8 @@
 """Fits of a session: what the command line learns from the same table, groups and prices, and how good it is.
 
-Every change on the page has two results. The first comes soon: the order, with the settings that were chosen before the
-change (alpha, correction, pairs of columns), or with the library's defaults. The second is what ``budgetline fit``
-learns, with settings that are chosen again on folds, and the held-out curves of ``budgetline report``.
+Every change on the page has two results. The first comes soon: the order, with the library's defaults for alpha, the
+correction and pairs of columns. The second is what ``budgetline fit`` learns, with settings that are chosen on folds,
+and the held-out curves of ``budgetline report``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from budgetline.estimators.cross_validation import unsearched
-from budgetline.estimators.unattended import FOLDS, Estimator, estimator_for, shuffled_rows, unattended, usual_folds
+from budgetline.estimators.unattended import FOLDS, Estimator, shuffled_rows, unattended, usual_folds
 from budgetline.evaluation import BudgetCurve, budget_curve
 from budgetline.evaluation.resampling import Samples, folds_in_words, make_folds
 from budgetline.explore.session_data import Sample
@@ -69,23 +69,10 @@ def estimator_of(state: State, sample: Sample, *, search: bool = True) -> Estima
         groups,
         len(groups),
         sample.y,
-        classes=classes,
-        encoding=None if state.encoding == "none" else state.encoding,
+        task=state.task,
+        encoding="spline",
         folds=usual_folds(sample.y, classes=classes) if search else None,
-        alpha=state.alpha,
-        rule=None if state.rule == "forward" else state.rule,
-        loss=None if classes else state.loss,
-        start=list(state.start) or None,
     )
-
-
-def with_settings_of(state: State, sample: Sample, before: Estimator) -> Estimator:
-    """Return the estimator of a state that searches nothing, with the settings that were chosen for another state."""
-    asked, given = estimator_of(state, sample), before.get_params(deep=False)
-    kept = {name: given[name] for name in ("alpha", "correction", "encoding")}
-    others = {name: getattr(asked, name) for name in ("rule", "start", "min_gain", "max_groups")}
-    loss = None if state.task == "classification" else state.loss
-    return estimator_for(state.feature_groups, classes=state.task == "classification", loss=loss, **kept, **others)
 
 
 def fit(estimator: Estimator, sample: Sample) -> Estimator:
@@ -97,42 +84,44 @@ def fit(estimator: Estimator, sample: Sample) -> Estimator:
     return fitted
 
 
-def learn(
-    sample: Sample,
-    state: State,
-    before: Estimator | None,
-    check: Check,
-    tell: Tell,
-    show: Callable[[AnytimeModel], None],
-) -> Learned:
+def telling(check: Check, tell: Tell, text: str, unit: str = "group") -> AbstractContextManager[None]:
+    """Tell how many steps of a kind are done, and check, whenever the work of this context announces a step."""
+
+    def listen(of: str, number: int, total: int | None) -> None:
+        check()
+        if of == unit and total is not None:
+            tell(text, max(number - 1, 0), total)
+
+    return watching(listen)
+
+
+def fold_curves(
+    estimator: object, sample: Sample, state: State, check: Check, tell: Tell, what: str = ""
+) -> tuple[BudgetCurve, ...]:
+    """Return the curve of every fold on its held-out rows."""
+    rows, classes, curves = Samples(sample.X, sample.y), state.task == "classification", list[BudgetCurve]()
+    splits = rows.splits(make_folds(FOLDS, classes), classes)
+    for k, (train, test) in enumerate(splits, start=1):
+        with telling(check, tell, f"{what}fold {k} of {len(splits)}"):
+            found = rows.take(train).fitted(estimator)
+        curves.append(rows.take(test).curve(found, state.metric))
+    return tuple(curves)
+
+
+def learn(sample: Sample, state: State, check: Check, tell: Tell, show: Callable[[AnytimeModel], None]) -> Learned:
     """Learn from the whole table and from the folds, and evaluate both.
 
-    ``before`` has the settings that were chosen for an earlier state; None: no settings are known. ``show`` gets the
-    model that is fitted first, without a search. ``tell`` is told how far the work is. ``check`` ends it by an error.
+    ``show`` gets the model that is fitted first, without a search. ``tell`` is told how far the work is. ``check`` ends
+    it by an error.
     """
     sample = sample.of(state.used)
-
-    def telling(text: str, unit: str = "group") -> AbstractContextManager[None]:
-        def listen(of: str, number: int, total: int | None) -> None:
-            check()
-            if of == unit and total is not None:
-                tell(text, max(number - 1, 0), total)
-
-        return watching(listen)
-
     with hold_warnings() as warnings:
-        with telling("learning a first order"):
-            plain = None if before is None else with_settings_of(state, sample, before)
-            show(fit(plain or estimator_of(state, sample, search=False), sample).model_)
-        with telling("choosing settings on folds", "fold fit"):
+        with telling(check, tell, "learning a first order"):
+            show(fit(estimator_of(state, sample, search=False), sample).model_)
+        with telling(check, tell, "choosing settings on folds", "fold fit"):
             fitted = fit(estimator_of(state, sample), sample)
-        plain, folds = unsearched(fitted), list[BudgetCurve]()
-        rows, classes = Samples(sample.X, sample.y), state.task == "classification"
-        splits = rows.splits(make_folds(FOLDS, classes), classes)
-        for k, (train, test) in enumerate(splits, start=1):
-            with telling(f"fold {k} of {len(splits)}"):
-                found = rows.take(train).fitted(plain)
-            folds.append(rows.take(test).curve(found, state.metric))
+        plain = unsearched(fitted)
+        folds = fold_curves(plain, sample, state, check, tell)
         training = budget_curve(fitted, sample.X, sample.y, metric=state.metric)
     notes = tuple(cut(printable(text)) for text, _ in said_once(warnings))
-    return Learned(state, sample, fitted, plain, training, tuple(folds), notes)
+    return Learned(state, sample, fitted, plain, training, folds, notes)

@@ -7,16 +7,15 @@ from dataclasses import asdict
 
 from sklearn.base import clone
 
-from budgetline.estimators.unattended import FOLDS
 from budgetline.evaluation import BudgetCurve
-from budgetline.evaluation.resampling import Samples, make_folds
-from budgetline.explore.fits import Check, Learned, Tell
+from budgetline.evaluation.resampling import Samples
+from budgetline.explore.fits import Check, Learned, Tell, fold_curves
 from budgetline.explore.state import State
 from budgetline.groups import FeatureGroups
 from budgetline.model.anytime import AnytimeModel
+from budgetline.model.intervals import interval_of
 from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
-from budgetline.progress import watching
 from budgetline.report.builders import (
     curve_record,
     effects_record,
@@ -26,26 +25,26 @@ from budgetline.report.builders import (
     next_record,
     plan_record,
     prefix_record,
+    task_name,
 )
 from budgetline.report.content import CROSS_VALIDATED
-from budgetline.report.formatting import count, listed
+from budgetline.report.formatting import listed
 from budgetline.sequencing import FixedOrder
 
 Part = dict[str, object]
-MOST_NAMED = 3
-"""Groups that a sentence about the change of the order names."""
 
 
 # -- order -----------------------------------------------------------------------------------------------------
 
 
 def preliminary_part(model: AnytimeModel, before: Sequence[str] | None) -> Part:
-    """Return the order alone, before it is evaluated on folds."""
+    """Return the order alone, before it is evaluated on folds, and how far groups moved since another order."""
     place, sequence = {name: k for k, name in enumerate(before or (), start=1)}, model.sequence
     costs = zip(sequence.groups, sequence.costs.tolist(), sequence.cumulative_costs.tolist(), strict=True)
     steps = [
         {
-            "step": step, "group": group, "cost": cost, "cumulative_cost": spent, "point": None, "value": None,
+            "step": step, "group": group, "cost": cost, "cumulative_cost": spent,
+            "point": None, "value": None, "agreement": None,
             "moved": place[group] - step if group in place else None,
         }
         for step, (group, cost, spent) in enumerate(costs, start=1)
@@ -55,45 +54,39 @@ def preliminary_part(model: AnytimeModel, before: Sequence[str] | None) -> Part:
         "error": None,
         "steps": steps,
         "left_out_of_order": left_out(model),
-        "moves": _moves(before, sequence.groups),
         "total_cost": float(sequence.costs.sum()),
-        "headline": "",
-        "measure": None,
-        "curve": None,
-        "training": None,
+        **dict.fromkeys(("measure", "curve", "training")),
     }
 
 
 def order_part(found: Learned, before: Sequence[str] | None) -> Part:
-    """Return the order, its curve on held-out folds, and what moved compared with the order before."""
+    """Return the order, its curve on held-out folds, and how far groups moved since another order."""
     part, report = preliminary_part(found.model, before), found.content
     steps = part["steps"]
     assert isinstance(steps, list)
-    for step, point in zip(steps, report.points[1:], strict=True):
-        step["point"], step["value"] = point, report.main_curve.values[point]
+    for step, point, told in zip(steps, report.points[1:], report.sequence, strict=True):
+        step["point"], step["value"], step["agreement"] = point, report.main_curve.values[point], told.agreement
     return part | {
         "preliminary": False,
         "headline": report.headline,
         "measure": asdict(report.measure),
         "curve": asdict(report.main_curve),
         "training": asdict(report.training_curve),
+        "usual_errors": usual_errors(found.model),
         "warnings": found.notes,
     }
 
 
-def _moves(before: Sequence[str] | None, now: Sequence[str]) -> str:
-    """Return a sentence about the groups that moved most among those that are in both orders."""
-    if before is None:
-        return ""
-    stayed = [[name for name in names if name in other] for names, other in ((before, now), (now, before))]
-    places = {name: stayed[0].index(name) - k for k, name in enumerate(stayed[1])}
-    moved = sorted((name for name in places if places[name]), key=lambda name: -abs(places[name]))
-    words = [
-        f"{name} {'rose' if places[name] > 0 else 'fell'} from {before.index(name) + 1} to {now.index(name) + 1}"
-        for name in moved[:MOST_NAMED]
-    ]
-    words += [f"{count(len(moved) - MOST_NAMED, 'other')} moved"] if len(moved) > MOST_NAMED else []
-    return "; ".join(words) + "." if words else "The order is the same."
+def usual_errors(model: AnytimeModel) -> list[tuple[float | None, ...]] | None:
+    """Return from where to where 90 % of the targets are around the mean prediction, at every stage.
+
+    None if no errors were held out, or targets are classes, ranks or several.
+    """
+    if model.errors is None or task_name(model) != "regression" or model.target_shape:
+        return None
+    mean = model.stages.null_intercept[None]
+    ends = (interval_of(model, mean, stage, 0.9) for stage in range(1 + model.n_stages))
+    return [tuple(known(bound[0] - model.results(mean, "predict")[0]) for bound in each) for each in ends]
 
 
 # -- budget ----------------------------------------------------------------------------------------------------
@@ -118,16 +111,17 @@ def budget_part(found: Learned, plan: Plan | None = None, *, searching: bool = F
     }
 
 
-def plan_of(found: Learned, seconds: float) -> Plan:
-    """Return the plan for the budget; for losses that moments do not determine, it is fitted to the data."""
-    assert found.state.budget is not None
+def plan_of(found: Learned, seconds: float) -> Plan | None:
+    """Return the plan for the budget, None without one; for classes, it is fitted to the data."""
+    if found.state.budget is None:
+        return None
     rows = {} if found.model.squared_error else {"X": found.sample.X, "y": found.sample.y}
     return found.estimator.plan(found.state.budget, time_limit=seconds, progress=False, **rows)
 
 
 def next_part(found: Learned) -> Part:
     """Return what to buy next, from the available groups."""
-    part = next_record(found.model, next_groups(found.model, (*found.state.start, *found.state.available)))
+    part = next_record(found.model, next_groups(found.model, found.state.available))
     ranked = part.pop("next")
     assert isinstance(ranked, dict)
     rows = zip(ranked["group"], ranked["along"], ranked["cost"], ranked["gain"], strict=True)
@@ -155,8 +149,7 @@ def todays_order(state: State, groups: FeatureGroups) -> tuple[str, ...]:
 
 def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
     """Return the mean over all budgets of this order and of others, on the same folds, with the same settings."""
-    state, rows, total = found.state, Samples(found.sample.X, found.sample.y), float(found.model.sequence.costs.sum())
-    methods = [_method("this order", "learned on every fold", found.folds, found.model, total)]
+    state, total = found.state, float(found.model.sequence.costs.sum())
     others: dict[str, tuple[str, dict[str, object]]] = {
         "cheapest first": ("lowest cost first, whatever the gain", {"schedule": "cheapest"}),
         "costs ignored": ("largest gain first, whatever the cost", {"cost_sensitive": False}),
@@ -164,15 +157,11 @@ def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
     if state.today:
         order = FixedOrder(todays_order(state, state.feature_groups))
         others["today's order"] = (f"as given: {listed(state.today)}", {"schedule": order})
-    classes = state.task == "classification"
-    splits = rows.splits(make_folds(FOLDS, classes), classes)
-    for number, (name, (note, settings)) in enumerate(others.items()):
-        tell(f"comparing with {name}", number * (1 + len(splits)), len(others) * (1 + len(splits)))
-        estimator, folds = clone(found.plain).set_params(**settings), []
-        with watching(lambda *_: check()):
-            model = rows.fitted(estimator).model_  # type: ignore[attr-defined]
-            for train, test in splits:
-                folds.append(rows.take(test).curve(rows.take(train).fitted(estimator), state.metric))
+    methods = [_method("this order", "learned on every fold", found.folds, found.model, total)]
+    for name, (note, settings) in others.items():
+        estimator = clone(found.plain).set_params(**settings)
+        folds = fold_curves(estimator, found.sample, state, check, tell, f"comparing with {name}: ")
+        model = Samples(found.sample.X, found.sample.y).fitted(estimator).model_  # type: ignore[attr-defined]
         methods.append(_method(name, note, folds, model, total))
     return {"error": None, "methods": methods}
 

@@ -21,10 +21,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from budgetline.explore.board import Board
-from budgetline.explore.downloads import KINDS, NotReady, make_file
 from budgetline.explore.edits import read_edit
-from budgetline.explore.lines import GROUPS, needs_groups_file, python_lines, shell_lines
 from budgetline.explore.session import Session, snapshot_of
+from budgetline.explore.takeaway import KINDS, make_file, name_of_file
 from budgetline.explore.worker import Worker, sentence_of
 from budgetline.messages import shown, some
 
@@ -52,8 +51,8 @@ TYPES = {
 SHARED = ("charts.js", "charts.css")
 """Files that the page shares with the report."""
 STATUS = {
-    "malformed": 400, "token": 403, "origin": 403, "not_found": 404, "method": 405, "not_ready": 409, "too_large": 413,
-    "host": 421, "refused": 422, "failed": 500,
+    "malformed": 400, "token": 403, "origin": 403, "not_found": 404, "method": 405, "too_large": 413, "host": 421,
+    "refused": 422, "failed": 500,
 }  # fmt: skip
 
 
@@ -88,11 +87,11 @@ class Explorer:
 
     async def undo(self, request: Request) -> object:
         """Undo the last step."""
-        return await self._change(lambda: self.session.change(self.session.history.undone()))
+        return await self._change(lambda: self.session.change(self.session.history.moved(-1)))
 
     async def redo(self, request: Request) -> object:
         """Redo what was undone last."""
-        return await self._change(lambda: self.session.change(self.session.history.redone()))
+        return await self._change(lambda: self.session.change(self.session.history.moved(1)))
 
     async def _change(self, change: Callable[[], None]) -> object:
         """Change the session, start computing, and return the new snapshot."""
@@ -110,30 +109,20 @@ class Explorer:
             raise RequestError("malformed", "after and wait must be numbers") from None
         return _response(await self.board.wait(after, wait))
 
-    async def lines(self, request: Request) -> object:
-        """Return the lines that compute what is shown."""
-        async with self.order:
-            state, data = self.session.state, self.session.data
-        if state.target is None or not state.groups:
-            raise RequestError("not_ready", "choose a target first")
-        with _refusing("refused"):
-            text = state.feature_groups.to_yaml() if needs_groups_file(state, data) else ""
-            groups = [{"name": GROUPS, "text": text}] if text else []
-            return {"python": python_lines(state, data), "shell": shell_lines(state, data), "files": groups}
-
     async def download(self, request: Request) -> object:
         """Return a file of the present state."""
         what = (await _content(request)).get("what")
         if not isinstance(what, str) or what not in KINDS:
             raise RequestError("malformed", f"what must be one of {some(KINDS)}, got {shown(what)}")
         async with self.order:
-            data, record = self.session.data, self.session.record
-        async with self.making:  # one at a time: each may keep a processor busy for a while
-            with _refusing("refused"):
-                name, kind, content = await asyncio.to_thread(make_file, what, data, record)
-        plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)
-        found = _response(content, kind)
-        found.headers["content-disposition"] = f'attachment; filename="{plain}"'
+            data, state, content = self.session.data, self.session.state, self.session.record.to_json().encode()
+        if what != "session":
+            async with self.making:  # one at a time: each may keep a processor busy for a while
+                with _refusing("refused"):
+                    content = await asyncio.to_thread(make_file, what, data, state)
+        name = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name_of_file(what, data))
+        found = _response(content, KINDS[what][1])
+        found.headers["content-disposition"] = f'attachment; filename="{name}"'
         return found
 
     async def close(self, request: Request) -> object:
@@ -148,7 +137,7 @@ def _refusing(code: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, RecursionError, ImportError) as error:
-        raise RequestError("not_ready" if isinstance(error, NotReady) else code, sentence_of(error)) from error
+        raise RequestError(code, sentence_of(error)) from error
 
 
 async def _content(request: Request) -> dict[str, object]:
@@ -232,22 +221,14 @@ def make_app(
 
         return endpoint
 
-    async def no_route(request: Request, error: Exception) -> Response:
-        return _failed("not_found", "there is nothing here")
+    async def failed(request: Request, error: Exception) -> Response:
+        codes = {404: "not_found", 405: "method"}
+        return _failed(codes.get(getattr(error, "status_code", 500), "failed"), sentence_of(error))
 
-    async def no_method(request: Request, error: Exception) -> Response:
-        return _failed("method", "method not allowed")
-
-    async def bug(request: Request, error: Exception) -> Response:
-        return _failed("failed", sentence_of(error))
-
-    asked = {"state": explorer.state, "results": explorer.results, "lines": explorer.lines}
-    told = {
-        "edit": explorer.edit, "undo": explorer.undo, "redo": explorer.redo,
-        "download": explorer.download, "close": explorer.close,
-    }  # fmt: skip
+    asked = (explorer.state, explorer.results)
+    told = (explorer.edit, explorer.undo, explorer.redo, explorer.download, explorer.close)
     routes = [Route(path, endpoint_of(_page)) for path in ("/", "/static/{name}")]
-    routes += [Route(f"/api/{name}", endpoint_of(method)) for name, method in asked.items()]
-    routes += [Route(f"/api/{name}", endpoint_of(method), methods=["POST"]) for name, method in told.items()]
+    routes += [Route(f"/api/{method.__name__}", endpoint_of(method)) for method in asked]
+    routes += [Route(f"/api/{method.__name__}", endpoint_of(method), methods=["POST"]) for method in told]
     worker.work_on(session.state, session.history.revision)
-    return Starlette(routes=routes, exception_handlers={404: no_route, 405: no_method, 500: bug}), worker
+    return Starlette(routes=routes, exception_handlers=dict.fromkeys((404, 405, 500), failed)), worker

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from budgetline.codec import plain_of, read_record
 from budgetline.explore.edits import Edit, changed_by, label_of
 from budgetline.explore.session_data import Data
-from budgetline.explore.state import ENCODINGS, LOSSES, METRICS, TASKS, Group, State
+from budgetline.explore.state import METRICS, Group, State
+from budgetline.explore.takeaway import shell_lines
 from budgetline.files import KeptFile
-from budgetline.leastsquares.rules import RULES
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of session files; others are refused."""
 KIND = "budgetline explore session"
 MOST_STEPS = 200
-"""Number of steps that can be undone."""
-SUFFIX = ".explore"
+"""Number of states that are kept, to undo changes."""
 JOINED = "set budget"
 """Steps with this label that follow each other are undone together: a slider makes many."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """A state before or after the present one, and what the change between it and the next does."""
+class Step(NamedTuple):
+    """A state, and what the change that led to it does."""
 
     label: str
     state: State
@@ -34,37 +33,43 @@ class Step:
 
 @dataclass(frozen=True)
 class History:
-    """The present state, the states before it, the states that were undone (each nearest last), and a revision number.
+    """States in the order in which they were made, the place of the present one, and a revision number.
 
     Every change, including undo, increases the revision.
     """
 
-    state: State
+    steps: tuple[Step, ...]
+    now: int = 0
     revision: int = 0
-    past: tuple[Step, ...] = ()
-    future: tuple[Step, ...] = ()
+
+    @property
+    def state(self) -> State:
+        """The present state."""
+        return self.steps[self.now].state
+
+    @property
+    def undo_label(self) -> str | None:
+        """What the last change does, None if there is nothing to undo."""
+        return self.steps[self.now].label if self.now else None
+
+    @property
+    def redo_label(self) -> str | None:
+        """What the change does that was undone last, None if there is nothing to redo."""
+        return self.steps[self.now + 1].label if self.now + 1 < len(self.steps) else None
 
     def after(self, state: State, label: str) -> History:
         """Return the history with another present state, or itself if nothing changes."""
         if state == self.state:
             return self
-        joins = label == JOINED and self.past and self.past[-1].label == JOINED
-        past = self.past if joins else (*self.past, Step(label, self.state))[-MOST_STEPS:]
-        return History(state, self.revision + 1, past)
+        kept = self.now if label == JOINED == self.undo_label else self.now + 1
+        steps = (*self.steps[:kept], Step(label, state))[-MOST_STEPS:]
+        return History(steps, len(steps) - 1, self.revision + 1)
 
-    def undone(self) -> History:
-        """Return the history one step back."""
-        if not self.past:
-            raise ValueError("there is nothing to undo")
-        *past, last = self.past
-        return History(last.state, self.revision + 1, tuple(past), (*self.future, replace(last, state=self.state)))
-
-    def redone(self) -> History:
-        """Return the history one step forward."""
-        if not self.future:
-            raise ValueError("there is nothing to redo")
-        *future, last = self.future
-        return History(last.state, self.revision + 1, (*self.past, replace(last, state=self.state)), tuple(future))
+    def moved(self, by: int) -> History:
+        """Return the history one step back, -1, or forward, 1."""
+        if not 0 <= self.now + by < len(self.steps):
+            raise ValueError(f"there is nothing to {'undo' if by < 0 else 'redo'}")
+        return History(self.steps, self.now + by, self.revision + 1)
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class Session:
 
     def __init__(self, data: Data, file: KeptFile | None, history: History) -> None:
         self.data, self.file, self.history = data, file, history
-        self.saved, self.problem = bool(history.revision), ""
+        self.problem = ""
 
     @property
     def state(self) -> State:
@@ -125,6 +130,10 @@ class Session:
         place = str(Path(self.data.place).absolute())
         return SessionRecord(place, self.data.digest, self.history.revision, self.state)
 
+    def begin(self, state: State) -> None:
+        """Begin with a state, which cannot be undone."""
+        self.change(History((Step("", state),), revision=1))
+
     def change(self, history: History) -> None:
         """Set another history, and write the session file; if that fails, the session goes on and the page says so."""
         if history is self.history:
@@ -132,10 +141,9 @@ class Session:
         self.history = history
         if self.file is None:
             return
-        self.saved, self.problem = False, ""
+        self.problem = ""
         try:
             self.file.write(self.record.to_json().encode())
-            self.saved = True
         except OSError as error:
             changed = isinstance(error, FileExistsError)
             why = "was changed by another program" if changed else f"cannot be written: {error.strerror or error}"
@@ -151,7 +159,7 @@ class Session:
 
 def start_session(data: Data, path: Path | None, *, new: bool = False) -> Session:
     """Continue the session of a file, or start one; the file must be of these data."""
-    history = History(opening_state(data))
+    history = History((Step("", opening_state(data)),))
     file = None if path is None else KeptFile(path)
     if file is not None and file.content and not new:
         found = read_session(file.content, str(path))
@@ -160,7 +168,7 @@ def start_session(data: Data, path: Path | None, *, new: bool = False) -> Sessio
                 f"{path} is a session of other data: {found.place}, or {data.place} has changed since, or was read "
                 "with another --delimiter. Start again with --reset, or name another session file"
             )
-        history = History(found.state, found.revision)
+        history = History((Step("", found.state),), revision=found.revision)
     return Session(data, file, history)
 
 
@@ -173,33 +181,25 @@ def snapshot_of(session: Session) -> dict[str, object]:
     table = data.table
     plain = asdict(state)
     del plain["columns"]
-    plain |= {"task": state.task or None, "loss": state.loss or None}
     columns = [asdict(column) | {"low": _plain(column.low), "high": _plain(column.high)} for column in table.columns]
     file = None if session.path is None else session.path.name
     return {
         "revision": history.revision,
-        "can_undo": bool(history.past),
-        "can_redo": bool(history.future),
-        "undo_label": history.past[-1].label if history.past else None,
-        "redo_label": history.future[-1].label if history.future else None,
-        "session": {"file": file, "saved": session.saved, "problem": session.problem},
+        "undo_label": history.undo_label,
+        "redo_label": history.redo_label,
+        "session": {"file": file, "problem": session.problem},
         "table": {
             "name": data.name,
             "rows": table.rows,
-            "notes": [] if table.text is None else table.text.in_words,
+            "notes": list(table.format),
             "columns": columns,
             "unhelpful": data.unhelpful,
         },
         "target": _target(state, data),
         "state": plain,
         "total_cost": state.feature_groups.prices.total if state.groups else 0.0,
-        "choices": {
-            "metric": METRICS.get(state.loss, ()),
-            "rule": list(RULES),
-            "encoding": ENCODINGS,
-            "task": TASKS,
-            "loss": LOSSES if state.task == "regression" else ("log_loss",) if state.task else (),
-        },
+        "choices": {"metric": METRICS.get(state.task, ()), "task": list(METRICS)},
+        "lines": shell_lines(state, data),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import file_digest, sha256
@@ -18,15 +18,13 @@ from budgetline.data.description import TableDescription, describe
 from budgetline.data.named_files import NamedFiles
 from budgetline.data.opening import files_of
 from budgetline.data.sources import Source, row_names
-from budgetline.data.target_column import as_numbers, check_task, check_values, is_text, task_of, too_many_classes
+from budgetline.data.target_column import as_numbers, check_task, check_values, task_of, too_many_classes
 from budgetline.inputs import MOST_CLASSES
 from budgetline.messages import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NUMBERS = ("number", "integer", "boolean")
-"""Kinds of columns that can be used as they are."""
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 
 
@@ -56,11 +54,6 @@ class Target:
         if self.classes.size < 2:
             raise ValueError(f"column {shown(self.name)} has the same value in every row: there is nothing to learn")
 
-    def check_loss(self, loss: str) -> None:
-        """Raise an error if the values do not allow a loss."""
-        if loss == "poisson" and not is_text(self.y) and self.classes[0] < 0:
-            raise ValueError(f"column {shown(self.name)} holds {self.classes[0]:g}, and a count cannot be negative")
-
 
 @dataclass(frozen=True)
 class Sample:
@@ -85,7 +78,10 @@ class Data:
     @cached_property
     def found(self) -> tuple[list[Path], str]:
         """The files, and their format."""
-        return files_of(self.place, None)
+        found = files_of(self.place, None)
+        if found[1] == "svmlight":
+            raise ValueError(f"{self.place}: explore knows no rankings: budgetline fit learns from svmlight files")
+        return found
 
     @property
     def name(self) -> str:
@@ -119,18 +115,6 @@ class Data:
                 found[column.name] = reason
         return found
 
-    def check_encoding(self, encoding: str, columns: Collection[str]) -> None:
-        """Raise an error if columns cannot be used with an encoding."""
-        for found in self.table.columns:
-            name = found.name
-            if name not in columns:
-                continue
-            if found.kind == "other":
-                raise ValueError(f"column {shown(name)} is of a kind that cannot be used")
-            if encoding == "none" and (found.kind not in NUMBERS or found.missing):
-                why = f"has {found.missing:,} missing values" if found.missing else f"holds {found.kind}, not numbers"
-                raise ValueError(f"column {shown(name)} {why}: leave it out, or use numbers as curves (spline)")
-
     @cached_property
     def target(self) -> Callable[[str], Target]:
         """Reads a column as the target, as the command line does with ``--drop-missing-target``, once.
@@ -141,8 +125,6 @@ class Data:
 
     def _target(self, name: str) -> Target:
         what = f"column {shown(name)}"
-        if any(column.name == name and column.kind in ("empty", "other") for column in self.table.columns):
-            raise ValueError(f"{what} holds neither numbers nor labels: it cannot be the target")
         chunks = [c for partition in self._source(name).partitions for c in partition.chunks(NO_COLUMNS) if c.n_rows]
         if not chunks:
             raise ValueError(f"{what} has no values: it cannot be the target")

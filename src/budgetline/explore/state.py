@@ -11,18 +11,13 @@ from typing import Annotated
 from budgetline.codec import AtLeast
 from budgetline.groups import FeatureGroups
 from budgetline.groups.parsing import places_of, positions_of
-from budgetline.leastsquares.rules import RULES
 from budgetline.messages import is_unicode, shown, some
 
-TASKS = ("regression", "classification")
-LOSSES = ("squared_error", "poisson")
-ENCODINGS = ("none", "linear", "spline")
 METRICS = {
-    "squared_error": ("explained", "r2", "mse"),
-    "poisson": ("explained",),
-    "log_loss": ("roc_auc", "accuracy", "explained", "log_loss"),
+    "regression": ("explained", "r2", "mse"),
+    "classification": ("roc_auc", "accuracy", "explained", "log_loss"),
 }
-"""Metrics of the curve, by loss."""
+"""Metrics of the curve, by task."""
 LONGEST_NAME = 200
 """Characters of a name, a title or a unit."""
 
@@ -50,8 +45,7 @@ class NamedSharedCost:
 class State:
     """Everything that a user has chosen about one table.
 
-    Every column is the target, left out, or in exactly one group. Without a target, ``task`` and ``loss`` are empty.
-    ``alpha`` None leaves the ridge constant to the library. Groups in ``start`` are always known, and free. Groups in
+    Every column is the target, left out, or in exactly one group. Without a target, ``task`` is empty. Groups in
     ``available`` are known when the user asks what to buy next. ``today`` is the order in use now.
     """
 
@@ -59,13 +53,8 @@ class State:
     groups: tuple[Group, ...]
     target: str | None = None
     task: str = ""
-    loss: str = ""
     left_out: tuple[str, ...] = ()
     shared: tuple[NamedSharedCost, ...] = ()
-    start: tuple[str, ...] = ()
-    encoding: str = "spline"
-    alpha: Annotated[float | None, AtLeast(0)] = None
-    rule: str = "forward"
     metric: str = "explained"
     budget: Annotated[float | None, AtLeast(0)] = None
     available: tuple[str, ...] = ()
@@ -79,7 +68,11 @@ class State:
         places.subtract(self.columns)
         if wrong := [column for column, excess in places.items() if excess]:
             raise ValueError(f"column {shown(wrong[0])} is not in one place: the target, left out, or one group")
-        self._check_choices()
+        if self.target is not None:
+            choices = ("task", self.task, METRICS), ("metric", self.metric, METRICS.get(self.task, ()))
+            for name, value, known in choices:
+                if value not in known:
+                    raise ValueError(f"{name} must be one of {some(known)}, got {shown(value)}")
         names = (*self.names, *(each.name for each in self.shared))
         for text in (self.unit, self.title, *names):
             if len(text) > LONGEST_NAME:
@@ -89,22 +82,10 @@ class State:
         if not all(map(str.strip, (self.unit, *names))):
             raise ValueError("a name must not be empty")
         if self.groups:
-            self._feature_groups(())  # raises an error for wrong prices, also those of always known groups
-        listed = {"always known": self.start, "available": self.available, "today's order": self.today}
+            _ = self.feature_groups  # raises an error for wrong prices
+        listed = {"available": self.available, "today's order": self.today}
         for what, groups in listed.items():
             positions_of(what, groups, places_of(self.names))  # an unknown name, or one given twice, is an error
-
-    def _check_choices(self) -> None:
-        """Raise an error for an unknown word."""
-        known: dict[str, Iterable[str]] = {"encoding": ENCODINGS, "rule": RULES}
-        if self.target is None:
-            known |= {"task": [""], "loss": [""]}
-        else:
-            losses = LOSSES if self.task == "regression" else ("log_loss",)
-            known |= {"task": TASKS, "loss": losses, "metric": METRICS.get(self.loss, ())}
-        for name, words in known.items():
-            if (value := getattr(self, name)) not in words:
-                raise ValueError(f"{name} must be one of {some(words)}, got {shown(value)}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,21 +100,15 @@ class State:
 
     @property
     def feature_groups(self) -> FeatureGroups:
-        """The groups as the library knows them; columns that are left out are dropped.
-
-        Always known groups are free, and so is a shared cost that one of them pays: it is paid already.
-        """
-        return self._feature_groups({*self.start})
-
-    def _feature_groups(self, free: Collection[str]) -> FeatureGroups:
+        """The groups as the library knows them; columns that are left out are dropped."""
         for what, names in (("shared cost", [each.name for each in self.shared]), ("group", self.names)):
-            if again := _twice(names):
-                raise ValueError(f"there is a {what} {shown(again)} already")
+            if again := [name for name, times in Counter(names).items() if times > 1]:
+                raise ValueError(f"there is a {what} {shown(again[0])} already")
         return FeatureGroups(
             {group.name: list(group.columns) for group in self.groups},
-            {group.name: 0.0 if group.name in free else group.cost for group in self.groups},
+            {group.name: group.cost for group in self.groups},
             remainder="drop",
-            shared={s.name: (0.0 if any(g in free for g in s.groups) else s.cost, s.groups) for s in self.shared},
+            shared={each.name: (each.cost, each.groups) for each in self.shared},
             requires={group.name: group.requires for group in self.groups if group.requires},
         )
 
@@ -145,23 +120,10 @@ class State:
         return found
 
 
-def _twice(names: Iterable[str]) -> str:
-    """Return the first name that is there more than once, or ""."""
-    return next((name for name, times in Counter(names).items() if times > 1), "")
-
-
 def without(state: State, columns: Collection[str]) -> tuple[tuple[Group, ...], tuple[str, ...]]:
     """Return the groups and the left out columns without some columns; groups may become empty."""
     groups = (replace(each, columns=tuple(c for c in each.columns if c not in columns)) for each in state.groups)
     return tuple(groups), tuple(column for column in state.left_out if column not in columns)
-
-
-def singles(columns: Iterable[str], groups: Iterable[Group]) -> tuple[Group, ...]:
-    """Return the groups, followed by a group for each of the columns."""
-    found = list(groups)
-    for column in columns:
-        found.append(Group(unused_name(column, {each.name for each in found if each.columns}), (column,)))
-    return tuple(found)
 
 
 def with_groups(
@@ -184,16 +146,10 @@ def with_groups(
     changed = {
         "groups": tuple(replace(group, requires=now(group.requires, group.name)) for group in kept),
         "shared": tuple(replace(each, groups=now(each.groups)) for each in state.shared if now(each.groups)),
-        "start": now(state.start),
         "available": now(state.available),
         "today": now(state.today),
     }
-    return changed_to(state, changed | changes)
-
-
-def changed_to(state: State, changes: Mapping[str, object]) -> State:
-    """Return the state with other values of some fields, by name."""
-    return replace(state, **changes)  # type: ignore[arg-type]
+    return replace(state, **(changed | changes))  # type: ignore[arg-type]
 
 
 def unused_name(wanted: str, names: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""``fit_model``: from data and a recipe to a fitted model, in five steps.
+"""``fit_model``: from data and a recipe to a fitted model, in six steps.
 
 1. **Pairs.** If the recipe asks for pairs of columns, an additive model of all groups is fitted, and the pairs that
    explain most of its residuals become groups that cost nothing and require both columns (``interactions``).
@@ -9,7 +9,9 @@
 4. **Fit** (``Training.fit``). Where they are not chosen yet, the ridge constant (``ridge_choice``) and what noise
    explains of every group (``penalties``) come from the model of all groups. Then the greedy loop finds the order,
    and every prefix of it gets its coefficients, with what is needed to predict from other subsets of groups.
-5. **Checks.** Warn if the digits of the coefficients cannot be trusted, or if alpha is far too small.
+5. **Certainty.** From the folds of the search: how to calibrate probabilities, the held-out errors of every stage, and
+   what each fold has spent when it has bought a group (``out_of_fold``).
+6. **Checks.** Warn if the digits of the coefficients cannot be trusted, or if alpha is far too small.
 
 Estimators, their searches, plans and ``partial_fit`` call this function; nobody else makes an ``AnytimeModel``, except
 from a file.
@@ -44,11 +46,15 @@ def fit_model(training: Training, recipe: Recipe) -> AnytimeModel:
         Its ``learned`` holds what was chosen on the way, by the names of the fitted attributes of an estimator.
     """
     learned: dict[str, object] = {}
+    calibration, errors, folds = None, None, None
     training, recipe = add_pairs(training, recipe)
     training = training.gathered()
     if recipe.search is not None:
-        training, recipe, learned = choose_on_folds(training, recipe, recipe.search)
+        training, recipe, learned, folds = choose_on_folds(training, recipe, recipe.search)
     fitted = training.fit(recipe)
+    if folds is not None:
+        learned["fold_costs_"] = folds.reached(fitted.stages.sequence)
+        calibration, errors = folds.certainty(fitted.stages.sequence)
     if recipe.auto:
         learned["alpha_"] = fitted.recipe.alpha
     _check(fitted, recipe, training.layout, chosen="alpha_" in learned)
@@ -64,6 +70,8 @@ def fit_model(training: Training, recipe: Recipe) -> AnytimeModel:
         learned={**learned, **fitted.learned},
         encoding=recipe.encoding,
         penalties=fitted.recipe.penalties,
+        calibration=calibration,
+        errors=errors,
     )
 
 

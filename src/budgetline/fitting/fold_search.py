@@ -18,6 +18,7 @@ import numpy as np
 from budgetline.arrays import Float
 from budgetline.evaluation.curve import BudgetCurve, explained_share, timeliness
 from budgetline.fitting.interactions import with_pairs
+from budgetline.fitting.out_of_fold import FoldModel, OutOfFold
 from budgetline.fitting.recipe import FoldSearch, Recipe
 from budgetline.fitting.rows_training import RowsTraining
 from budgetline.fitting.training import Fold, Training
@@ -31,19 +32,22 @@ WORSE = 0.005
 """Held-out quality falls if it falls by more than this, and by more than a standard error."""
 FOLDS_FIRST = 2
 """Pairs that do not help in the first folds are not tried in the others."""
+KEPT = 1 << 23
+"""The models of a fold are kept if their coefficients take no more bytes."""
 
 
 class FoldResult(NamedTuple):
-    """The explained share of the held-out loss of a fold by budget, and its mean over budgets."""
+    """The explained share of the held-out loss of a fold by budget, its mean over budgets, and the models."""
 
     score: float
     curve: BudgetCurve
+    model: FoldModel
 
 
 def choose_on_folds(
     training: Training, recipe: Recipe, search: FoldSearch
-) -> tuple[Training, Recipe, dict[str, object]]:
-    """Return data and recipe with the settings that are best on held-out rows, and the scores of all settings."""
+) -> tuple[Training, Recipe, dict[str, object], OutOfFold]:
+    """Return data and recipe with the settings that are best on held-out rows, what was learned, and the best folds."""
     alphas, corrections = search.alphas, search.corrections
     recipe = replace(recipe, correction=float(corrections[0]), search=None)
     cv = training.fixed(search.cv, search.groups)
@@ -62,13 +66,14 @@ def choose_on_folds(
         "correction_": recipe.correction,
         "correction_scores_": scores_of(results),
     }
-    most, folds = _best_pairs(tried, recipe, search.interactions, cv, results[correction])
+    most, folds, parts = _best_pairs(tried, recipe, search.interactions, cv, results[correction])
     learned["held_out_"] = curve = _mean_curve(folds)
+    out_of_fold = OutOfFold(*parts, recipe, [fold.model for fold in folds], search.calibrate)
     if most:
         assert isinstance(training, RowsTraining)
         encoding = with_pairs(training, recipe, most)
         training, recipe = training.encoded(encoding), recipe.over(encoding)
-    return training, _ended(recipe, curve) if search.stop_at_best else recipe, learned
+    return training, _ended(recipe, curve) if search.stop_at_best else recipe, learned, out_of_fold
 
 
 def _on_few_rows(training: Training, cv: object, most: int | None) -> tuple[Training, object]:
@@ -80,13 +85,15 @@ def _on_few_rows(training: Training, cv: object, most: int | None) -> tuple[Trai
 
 def _best_pairs(
     training: Training, recipe: Recipe, numbers: Sequence[int] | None, cv: object, without: list[FoldResult]
-) -> tuple[int, list[FoldResult]]:
-    """Return the best number of pairs and its results: pairs must be better by more than their standard error.
+) -> tuple[int, list[FoldResult], tuple[Training, object]]:
+    """Return the best number of pairs, its results, and the rows and folds that these are of.
+
+    Pairs must be better by more than their standard error.
 
     Every fold looks for pairs in its own training rows. ``without`` are the results without pairs.
     """
     if numbers is None or not recipe.bins or max(numbers) == 0 or not isinstance(training, RowsTraining):
-        return 0, without
+        return 0, without, (training, cv)
     sample, splits, most = training, training.fixed(cv), 0
     if training.rows.n_rows > PAIR_ROWS:
         sample, splits = training.sampled(PAIR_ROWS, splits)
@@ -99,7 +106,7 @@ def _best_pairs(
         gain, error = _gain(found, best)
         if not best or (len(found) == len(best) and gain > error):
             most, best = number, found
-    return most, best
+    return most, best, (sample, splits)
 
 
 def _with_pairs_in(training: RowsTraining, recipe: Recipe, splits: Sequence[Split], most: int) -> list[FoldResult]:
@@ -110,7 +117,8 @@ def _with_pairs_in(training: RowsTraining, recipe: Recipe, splits: Sequence[Spli
         part = training.part(train)
         encoding = with_pairs(part, recipe, most)
         fold = Fold(part.encoded(encoding), lambda fitted: training.part(test).encoded(encoding).losses(fitted))
-        return evaluated(recipe.over(encoding), fold)
+        score, curve, model = evaluated(recipe.over(encoding), fold)
+        return FoldResult(score, curve, FoldModel(model.sequence, model.stages, encoding))
 
     if training.small:
         return map_in_threads(result, splits, "fold fit")
@@ -168,4 +176,5 @@ def evaluated(recipe: Recipe, fold: Fold) -> FoldResult:
         total = max(min(total, recipe.limits.max_cost), float(sequence.costs.sum()))
     explained = np.nan_to_num(explained_share(fold.losses(fitted)))
     curve = BudgetCurve(np.append(0.0, sequence.cumulative_costs), explained)
-    return FoldResult(timeliness(curve, total), curve)
+    stages = fitted.stages if fitted.stages.coef_path.nbytes <= KEPT else None
+    return FoldResult(timeliness(curve, total), curve, FoldModel(sequence, stages))

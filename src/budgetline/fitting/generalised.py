@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgWarning
 
+from budgetline.arrays import Float, Positions
 from budgetline.fitting.open_settings import settled_by_engine
 from budgetline.fitting.recipe import Recipe
 from budgetline.glm.engines import Engine
-from budgetline.glm.families import Family
+from budgetline.glm.families import Family, Logistic, Poisson, Softmax
 from budgetline.glm.generalised_linear import GeneralisedLinear
 from budgetline.glm.newton import factored
-from budgetline.glm.set_families import SetFamily
+from budgetline.glm.set_families import Cox, SetFamily
 from budgetline.leastsquares.gram import EPS
 from budgetline.messages import warn
 from budgetline.model.population import Population, cells_of, factor_of, within
+from budgetline.model.spread import Spread, block_widths, covariance_blocks
 from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.model.subsets import GeneralisedSubset, LinearSubset, Subset
 from budgetline.sequencing.sequence import GroupSequence
@@ -37,7 +39,15 @@ def fit_generalised(
     with one_blas_thread():
         level = family.start(engine.y_mean)
         settings = (recipe.alpha, tol * unit, recipe.rule, recipe.penalties)
-        objective = GeneralisedLinear(engine, recipe.sizes, level, *settings)
+        owners, external, blocks = _owners(recipe), family.external(np.eye(level.size)), list[Float]()
+
+        def keep(columns: Positions, U: Float) -> None:
+            found = covariance_blocks(U, block_widths(owners[columns]), external)
+            blocks.append(found / engine.sample_size)
+
+        # a listwise loss, whose targets are no outcomes, is no likelihood; others have no known dispersion
+        kept = subsets and isinstance(family, Logistic | Softmax | Poisson | Cox)
+        objective = GeneralisedLinear(engine, recipe.sizes, level, *settings, keep if kept else None)
         order, gains = recipe.order(objective)
         objective.warn_if_separable()
         if isinstance(family, SetFamily):
@@ -56,7 +66,16 @@ def fit_generalised(
     ends = np.array([len(theta) - 1 for theta in objective.stages], dtype=np.intp)
     names, costs = tuple(recipe.names[g] for g in order), recipe.prices.steps(order)
     sequence = GroupSequence(order, names, costs, gains, objective.null_value)
-    return StagedModel(sequence, recipe.names, coef, intercept, null, columns, ends, subset, mean, scale), recipe
+    parts = (coef, intercept, null, columns, ends, subset, mean, scale)
+    whole = 0 < order.size == len(blocks)  # no stage has too many coefficients
+    spread = Spread(block_widths(owners[objective.columns]), np.concatenate(blocks)) if whole else None
+    return StagedModel(sequence, recipe.names, *parts, spread), recipe
+
+
+def _owners(recipe: Recipe) -> Positions:
+    """Return which column of the user's table every column belongs to, group after group."""
+    columns = recipe.by_group
+    return columns if recipe.encoding is None else np.searchsorted(recipe.encoding.ends, columns, side="right")
 
 
 def _quadratic(objective: GeneralisedLinear) -> LinearSubset:
@@ -69,7 +88,8 @@ def _quadratic(objective: GeneralisedLinear) -> LinearSubset:
     U, theta = factored(fit.hessian()[1:, 1:]) if fit.columns.size > 1 else np.zeros((0, 0)), fit.theta[1:]
     z = U @ theta
     scale = np.sqrt(2 * (objective.null.risk - fit.risk) / np.vdot(z, z)) if z.any() else 1.0
-    return LinearSubset(np.ascontiguousarray(scale * U), scale * z, np.ones(len(U), dtype=bool), np.zeros(1))
+    kept, nothing = np.ones(len(U), dtype=bool), np.zeros(1)
+    return LinearSubset(np.ascontiguousarray(scale * U), scale * z, kept, nothing, nothing, 0.0)
 
 
 def _population(engine: Engine, objective: GeneralisedLinear, family: Family) -> Population:

@@ -36,12 +36,16 @@ FREE_REFINEMENT = 10**8
 
 @dataclass(frozen=True)
 class _Run:
-    """Result of one run of the loop: order, gains, R(∅), and the factor, in the columns of the statistics."""
+    """Result of one run of the loop: order, gains, variances (P,) of the targets, and the factor, in its columns."""
 
     order: Positions
     gains: Float
-    null_value: float
+    variance: Float
     factor: Factor
+
+    @property
+    def null_value(self) -> float:
+        return float(self.variance.sum() / 2)
 
     @property
     def full_rank(self) -> bool:
@@ -61,13 +65,14 @@ def fit_rows(
         return _fit_wide(rows, recipe, names)
     moments = moments_of(rows, (rows.Y.shape[1],), names)
     recipe, kept = settled_by_moments(recipe, moments), moments.scaled(exponent)
-    mean, scale, y_mean = moments.standardisation(recipe.weights)
+    (mean, scale, y_mean), n_rows = moments.standardisation(recipe.weights), moments.sample_size
     run = _run(BlockCholesky(Gram.of(moments, recipe.by_group, recipe.alpha, recipe.weights)), recipe)
     doubt = _doubt(run, moments.eps)
     work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
     clear = doubt <= moments.eps**0.5
     if clear and work > FREE_REFINEMENT:
-        return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), kept, recipe, clear
+        W = stage_coefficients(run.factor)
+        return _staged(recipe, run, W, mean, scale, y_mean, n_rows=n_rows), kept, recipe, clear
     if moments.eps > EPS:  # means of float32 products are too inaccurate to start from
         A, _, y_mean = standardised_columns(rows, names, recipe.weights)
         mean, scale = A.mean, A.scale
@@ -79,7 +84,7 @@ def fit_rows(
     if W.size and run.full_rank:
         W, offset = refine(run.factor, W, rows, mean, scale, y_mean, recipe.alpha)
         y_levels = y_mean + offset
-    return _staged(recipe, run, W, mean, scale, y_mean, y_levels), kept, recipe, clear
+    return _staged(recipe, run, W, mean, scale, y_mean, y_levels, n_rows), kept, recipe, clear
 
 
 def _fit_wide(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tuple[StagedModel, None, Recipe, bool]:
@@ -89,20 +94,27 @@ def _fit_wide(rows: Rows, recipe: Recipe, names: Sequence[str] | None) -> tuple[
     run = _run(GramSchmidt(A, recipe.by_group, targets, recipe.alpha, _noise(A.mean, A.scale)), recipe)
     doubt = _doubt(run, EPS)
     _warn_from_data(run, recipe, doubt)
-    model = _staged(recipe, run, stage_coefficients(run.factor), A.mean, A.scale, y_mean)
+    W, n_rows = stage_coefficients(run.factor), 1 / float((A.root**4).sum())
+    model = _staged(recipe, run, W, A.mean, A.scale, y_mean, n_rows=n_rows)
     return model, None, recipe, doubt <= EPS**0.5
 
 
 def fit_moments(moments: Moments, recipe: Recipe) -> tuple[StagedModel, float]:
     """Fit from moments alone; also return an estimate of the relative error of the coefficients."""
     gram = Gram.of(moments, recipe.by_group, recipe.alpha, recipe.weights)
-    return fit_gram(gram, recipe, *moments.standardisation(recipe.weights))
+    return fit_gram(gram, recipe, *moments.standardisation(recipe.weights), moments.sample_size)
 
 
-def fit_gram(gram: Gram, recipe: Recipe, mean: Float, scale: Float, y_mean: Float) -> tuple[StagedModel, float]:
-    """Fit from C and b of the columns of the recipe, group after group; return what ``fit_moments`` does."""
+def fit_gram(
+    gram: Gram, recipe: Recipe, mean: Float, scale: Float, y_mean: Float, n_rows: float
+) -> tuple[StagedModel, float]:
+    """Fit from C and b of the columns of the recipe, group after group; return what ``fit_moments`` does.
+
+    ``n_rows`` is the effective number of rows, 0 if C and b are an approximation.
+    """
     run = _run(BlockCholesky(gram), recipe)
-    return _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean), _doubt(run, gram.eps)
+    model = _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean, n_rows=n_rows)
+    return model, _doubt(run, gram.eps)
 
 
 def warn_from_moments(doubt: float, eps: float, alpha: float) -> None:
@@ -132,7 +144,7 @@ def _run(factorisation: Factorisation, recipe: Recipe) -> _Run:
         order, gains = recipe.order(objective)
         factor = objective.factor()
     factor = replace(factor, columns=recipe.by_group[factor.columns])
-    return _Run(order, gains, objective.null_value, factor)
+    return _Run(order, gains, factorisation.target_variance, factor)
 
 
 def _doubt(run: _Run, eps: float) -> float:
@@ -160,13 +172,20 @@ def _warn_from_data(run: _Run, recipe: Recipe, doubt: float) -> None:
 
 
 def _staged(
-    recipe: Recipe, run: _Run, W: Float, mean: Float, scale: Float, y_mean: Float, y_levels: Float | None = None
+    recipe: Recipe,
+    run: _Run,
+    W: Float,
+    mean: Float,
+    scale: Float,
+    y_mean: Float,
+    y_levels: Float | None = None,
+    n_rows: float = 0.0,
 ) -> StagedModel:
     """Put coefficients of standardised columns into the user's units; ``y_levels`` are refined means (stages, P)."""
     names = tuple(recipe.names[g] for g in run.order)
     sequence = GroupSequence(run.order, names, recipe.prices.steps(run.order), run.gains, run.null_value)
     factor, columns = run.factor, run.factor.columns
     coef, intercept = in_user_units(W, columns, mean, scale, y_mean if y_levels is None else y_levels)
-    subset = LinearSubset(factor.U, factor.z, factor.kept, y_mean)
+    subset = LinearSubset(factor.U, factor.z, factor.kept, y_mean, run.variance, n_rows)
     parts = (coef, intercept, y_mean, columns, factor.column_ends)
     return StagedModel(sequence, recipe.names, *parts, subset, mean, scale)

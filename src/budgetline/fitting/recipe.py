@@ -24,6 +24,7 @@ class FoldSearch:
     ``interactions`` None: the recipe says how many pairs to add. ``cv`` is a number of folds, a splitter, or splits.
     Rows with the same label in ``groups`` (n,) are in the same fold. With ``stop_at_best``, no group is bought beyond
     the budget that is best on held-out rows, if quality falls afterwards. At most ``rows`` rows are used, None: all.
+    ``calibrate``: calibrate the scores of classes on held-out rows.
     """
 
     alphas: Float
@@ -33,6 +34,7 @@ class FoldSearch:
     stop_at_best: bool = False
     rows: int | None = None
     groups: object = None
+    calibrate: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Recipe:
     def with_order(self, order: Schedule, alpha: float) -> Recipe:
         """Return the recipe of a given order: nothing is chosen, and nothing is left out."""
         given = replace(self.with_alpha(alpha), schedule=order, limits=Limits(), start=(), correction=0.0)
-        return replace(given, encoding=None, bins=(), search=None)
+        return replace(given, bins=(), search=None)
 
     def up_to(self, cost: float) -> Recipe:
         """Return the recipe that spends at most this, or what the groups that come first cost."""

@@ -19,10 +19,8 @@ from budgetline.fitting.moments_training import MomentsTraining, held_out_errors
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.stage_losses import RowStatistic, StageLosses, Sums, scores_on, sum_over_rows
 from budgetline.fitting.training import Fitted, Fold, Task, Training, check_mass
-from budgetline.glm.engines import Engine
-from budgetline.glm.rows_engine import engine_of_rows
-from budgetline.glm.set_families import Cox, SetFamily
-from budgetline.glm.sets_engine import engine_of_sets
+from budgetline.glm.set_families import Cox, Listwise, SetFamily
+from budgetline.glm.sets_engine import engine_for
 from budgetline.groups import Layout
 from budgetline.model.staged import codes_of
 from budgetline.model.stages import LinearModel, StagedModel
@@ -78,17 +76,13 @@ class RowsTraining:
             moments = None if moments is None else replace(moments, target_shape=task.target_shape)
         else:
             moments, clear = None, True
-            stages, recipe = fit_generalised(self._engine(recipe), recipe, task.family, task.tol, subsets=not self.fold)
+            names, weights = self.layout.names_read, recipe.weights
+            engine = engine_for(self.rows, recipe.by_group, task.family, names, weights, alone=self.fold)
+            stages, recipe = fit_generalised(engine, recipe, task.family, task.tol, subsets=not self.fold)
         hazards = self._hazards(stages, task.family) if isinstance(task.family, Cox) and not self.fold else {}
         fitted = Fitted(stages, self.rows, recipe, moments, learned=hazards)
         self.check_claims(fitted, clear)
         return fitted
-
-    def _engine(self, recipe: Recipe) -> Engine:
-        family, settings = self.task.family, (self.layout.names_read, recipe.weights)
-        if isinstance(family, SetFamily):
-            return engine_of_sets(self.rows, recipe.by_group, family, *settings, alone=self.fold)
-        return engine_of_rows(self.rows, recipe.by_group, family, *settings, alone=self.fold)
 
     def _hazards(self, stages: StagedModel, family: Cox) -> dict[str, object]:
         """Return the cumulative baseline hazards of all stages at times of events, as fitted attributes."""
@@ -159,7 +153,12 @@ class RowsTraining:
 
     def sampled(self, most: int, splits: Sequence[Split]) -> tuple[RowsTraining, list[Split]]:
         """Return some of the rows, drawn at random, always the same ones; and splits of them."""
-        kept = np.sort(np.random.default_rng(0).permutation(self.rows.n_rows)[:most])
+        rng, n = np.random.default_rng(0), self.rows.n_rows
+        order = rng.permutation(n)
+        if isinstance(self.task.family, Listwise):  # whole queries
+            query = self.rows.Y[:, 1].astype(np.intp)
+            order = np.argsort(rng.permutation(query.max() + 1)[query], kind="stable")
+        kept = np.sort(order[:most])
         inside = [[np.flatnonzero(np.isin(kept, part)) for part in split] for split in splits]
         return self.part(kept), [(train, test) for train, test in inside]
 

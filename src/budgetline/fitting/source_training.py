@@ -10,7 +10,6 @@ import numpy as np
 
 from budgetline.arrays import Float, Positions
 from budgetline.encoding.table import TableEncoding
-from budgetline.files import PathName
 from budgetline.fitting.agreement import warn_if_apart
 from budgetline.fitting.generalised import fit_generalised
 from budgetline.fitting.moments_training import MomentsTraining, no_empty_fold
@@ -39,8 +38,6 @@ class SourceTraining:
         Read the rows that are not in this fold, or the rows in it if ``held_out``.
     n_folds : int or None
         Number of folds that moments are needed of.
-    checkpoint : path or None
-        A folder for the moments of partitions.
     """
 
     passes: Passes
@@ -49,7 +46,6 @@ class SourceTraining:
     fold: tuple[int, int] | None = None
     held_out: bool = False
     n_folds: int | None = None
-    checkpoint: PathName | None = None
     small = False
 
     def gathered(self) -> Training:
@@ -61,10 +57,8 @@ class SourceTraining:
         columns = columns_read(self.layout)
         if self.n_folds is None:
             statistic = ChunkMoments(names, shape)
-            total = sum_over(passes.source, statistic, columns, **where, checkpoint=self.checkpoint)
+            total = sum_over(passes.source, statistic, columns, **where)
             return MomentsTraining(self.layout, (not_empty(total),), n_passes=count)
-        if self.checkpoint is not None:
-            raise ValueError("a checkpoint keeps moments of all rows, not of the folds of a cross-validation")
         found = not_empty(sum_over(passes.source, MomentsOfFolds(names, shape, self.n_folds), columns, **where))
         return MomentsTraining(self.layout, no_empty_fold(found.parts), n_passes=count)
 

@@ -88,20 +88,16 @@ class SquaredError(_Plain):
     loss = "squared_error"
 
     def start(self, mean: Float) -> Float:
-        """Return the mean."""
         return mean
 
     def value(self, eta: Float) -> Float:
-        """Return ½‖η‖²."""
         found: Float = library_of(eta).sum(eta**2, axis=1) / 2
         return found
 
     def mean(self, eta: Float) -> Float:
-        """Return η."""
         return eta
 
     def curvature(self, eta: Float) -> Curvature:
-        """Return I."""
         return Curvature(library_of(eta).ones_like(eta))
 
     def saturated(self, Y: Float) -> Float:
@@ -119,11 +115,9 @@ class Logistic(_Plain):
     loss = "log_loss"
 
     def start(self, mean: Float) -> Float:
-        """Return the log odds."""
         return np.log(mean) - np.log1p(-mean)
 
     def value(self, eta: Float) -> Float:
-        """Return log(1 + e^η)."""
         xp, scores = library_of(eta), eta[:, 0]
         size = xp.abs(scores)
         found: Float = xp.log1p(xp.exp(-size)) + 0.5 * (size + scores)
@@ -141,7 +135,6 @@ class Logistic(_Plain):
         return np.asarray(expit(scores))
 
     def curvature(self, eta: Float) -> Curvature:
-        """Return p(1 − p)."""
         xp = library_of(eta)
         small = xp.exp(-xp.abs(eta))
         return Curvature(small / (1.0 + small) ** 2)
@@ -158,15 +151,12 @@ class Softmax(_Plain):
         self.B = raw / np.linalg.norm(raw, axis=0)
 
     def internal(self, Y: Float) -> Float:
-        """Return Y·B."""
         return np.asarray(Y @ self.B)
 
     def excess(self, scores: Float, Y: Float) -> Float:
-        """Return the log loss."""
         return np.asarray(_log_sum_exp(scores) - np.einsum("np,nkp->nk", Y, scores))
 
     def external(self, V: Float) -> Float:
-        """Return B·V."""
         return np.asarray(V @ self.B.T)
 
     def start(self, mean: Float) -> Float:
@@ -175,22 +165,18 @@ class Softmax(_Plain):
         return np.asarray(self.B.T @ np.log(frequencies))
 
     def value(self, eta: Float) -> Float:
-        """Return the log of the sum of exponentials."""
         return _log_sum_exp(eta @ with_values(eta, self.B).T)
 
     def mean(self, eta: Float) -> Float:
-        """Return B'p."""
         B = with_values(eta, self.B)
         return _softmax(eta @ B.T) @ B
 
     def curvature(self, eta: Float) -> Curvature:
-        """Return B'(diag p − pp')B."""
         B = with_values(eta, self.B)
         p = _softmax(eta @ B.T)
         return Curvature(p, B, p @ B)
 
     def prediction(self, scores: Float) -> Float:
-        """Return the probabilities."""
         return _softmax(scores)
 
 
@@ -200,32 +186,26 @@ class Poisson(_Plain):
     loss = "poisson"
 
     def check(self, Y: Float) -> None:
-        """Refuse negative targets."""
         _check_single(Y)
         if np.any(Y < 0):
             raise ValueError(f"y must not be negative with loss='poisson', got {Y.min():g}")
 
     def start(self, mean: Float) -> Float:
-        """Return the log of the mean."""
         if not mean.any():
             raise ValueError("y is zero everywhere: a Poisson model has no finite intercept")
         return np.log(mean)
 
     def value(self, eta: Float) -> Float:
-        """Return e^η."""
         return self.mean(eta)[:, 0]
 
     def mean(self, eta: Float) -> Float:
-        """Return e^η."""
         found: Float = library_of(eta).exp(eta)
         return found
 
     def curvature(self, eta: Float) -> Curvature:
-        """Return e^η."""
         return Curvature(self.mean(eta))
 
     def saturated(self, Y: Float) -> Float:
-        """Return y − y log y."""
         return np.asarray(Y[:, 0] - xlogy(Y[:, 0], Y[:, 0]))
 
 

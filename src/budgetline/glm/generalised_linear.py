@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import rates_of, unit_of
 from budgetline.glm.engines import Engine
-from budgetline.glm.newton import GlmFit, HessianFactor, factored, minimise, with_ridge
+from budgetline.glm.newton import DIRECT_SIZE, GlmFit, HessianFactor, factored, minimise, with_ridge
 from budgetline.leastsquares.gram import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.leastsquares.rules import RULES, Rule
 from budgetline.messages import warn
@@ -47,7 +47,8 @@ class GeneralisedLinear:
 
     ``sizes`` (J,) are the numbers of columns of the groups, which are adjacent, in order; ``level`` (Q,) is a start for
     the intercepts. A stage is fitted when no entry of the gradient exceeds ``tol``. ``penalties`` (J,) are subtracted
-    from gains before they are compared: ``forward`` looks for the candidates that can win.
+    from gains before they are compared: ``forward`` looks for the candidates that can win. ``after`` is called after
+    every stage, with the chosen columns (T,) and the factor of the Hessian.
 
     ``null`` is the intercept-only model; ``stages`` holds θ (1 + T_j, Q) of every stage, for the first chosen columns.
     """
@@ -61,7 +62,9 @@ class GeneralisedLinear:
         tol: float,
         rule: str,
         penalties: Float | None = None,
+        after: Callable[[Positions, Float], None] | None = None,
     ) -> None:
+        self._after = after
         self._engine, self._sizes, self._tol, self._rule_name = engine, sizes, tol, rule
         self._penalties = np.zeros(sizes.size) if penalties is None else penalties
         self._starts = np.concatenate([[1], 1 + np.cumsum(sizes)])
@@ -117,15 +120,15 @@ class GeneralisedLinear:
         return nested_squares(v[0], ends * r.shape[1])
 
     def gains(self) -> Float:
-        """Return the gain of one Newton step for every group, shape (J,)."""
         return self._one_step() / 2
 
     def choose(self, g: int) -> float:
-        """Add group g, refit, and return the gain."""
         before = self._fit.risk
         self._fit, self._refits = self._refits.get(g) or self._refit([g], self._fit), {}
         self._factor = None
         self.stages.append(self._fit.theta)
+        if self._after is not None and self._fit.theta.size <= DIRECT_SIZE:
+            self._after(self.columns, self._hessian_factor())
         return max(before - self._fit.risk, 0.0)
 
     def _gradient(self) -> Float:
@@ -135,12 +138,16 @@ class GeneralisedLinear:
 
     def _explained(self, others: Positions) -> Float:
         """Return L⁻ᵀ H_S· of columns (m,), shape (kQ, m, Q): what the chosen ones explain, with H_S = L'L."""
+        factor = self._hessian_factor()
+        cross = self._fit.point.cross(self._fit.columns, others)
+        K = solve_triangular(factor, cross, trans="T", check_finite=False)
+        return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
+
+    def _hessian_factor(self) -> Float:
         if self._factor is None:
             self._factor = factored(self._fit.hessian())
             self._fit = replace(self._fit, metric=HessianFactor(self._factor))  # refits begin with it
-        cross = self._fit.point.cross(self._fit.columns, others)
-        K = solve_triangular(self._factor, cross, trans="T", check_finite=False)
-        return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
+        return self._factor
 
     def _refit(
         self, groups: Sequence[int], start: GlmFit, hopeless: Callable[[float, float], bool] | None = None

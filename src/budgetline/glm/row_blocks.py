@@ -16,8 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetline.arrays import Float, Positions
-from budgetline.device_tables import DeviceTable
-from budgetline.devices import library_of, on_host
+from budgetline.devices import DeviceTable, library_of, on_host
 from budgetline.moments.columns import StandardisedColumns
 from budgetline.threads import STRIPES, added, in_threads, product, sum_in_threads
 

@@ -17,7 +17,7 @@ accumulated, so a set whose scores are all far below those of the segment loses 
 
 **Tied events** (Efron's approximation). Each of m events at one time has a set in which the tied ones count less, by
 f = 0, 1/m, …, (m−1)/m: the sum is S − fE, where E is the sum of the tied rows alone. The means of the m sets span two
-directions, S and E, so two means stand for all of them.
+directions, S and E, so two means are enough.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RowSets:
     base : array of shape (n,)
         b.
     tied : mask of shape (n,)
-        Events whose ties are approximated by Efron's method; all false if there are none.
+        Events whose ties are approximated by Efron's method.
     """
 
     order: Positions
@@ -161,7 +161,7 @@ class RowSets:
 
     @cached_property
     def _events(self) -> Positions:
-        """Numbers of sets (S,) that each set stands for: that of its tied events, or one."""
+        """Numbers of tied events of every set (S,), at least one where it has mass."""
         tied = np.add.reduceat(self.tied, self.firsts, dtype=np.intp)
         return np.where(self.mass > 0, np.maximum(tied, 1), 0)
 

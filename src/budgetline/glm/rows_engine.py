@@ -65,20 +65,16 @@ class RowsEngine:
 
     @property
     def sample_size(self) -> float:
-        """The effective number of rows, (Σ w)² / Σ w²."""
         return float(self.weight.sum() ** 2 / (self.weight @ self.weight))
 
     @cached_property
     def saturated(self) -> float:
-        """The risk of the saturated model."""
         return float(self.weight @ self.loss.saturated(self.targets))
 
     def covariance(self, groups: Positions) -> Float:
-        """Return Σ ω zz' of groups of one size."""
         return self.blocks(groups, Curvature(self.local_weight[:, None]), 1)
 
     def at(self, columns: Positions, theta: Float) -> _RowsPoint:
-        """Return the point at θ, with the gradient from one pass."""
         Z, right = self.design.of(columns), self.design.put(theta.T)
 
         def of(s: slice) -> tuple[Float, Float, Float]:
@@ -140,7 +136,6 @@ class RowsEngine:
         return self.design.summed(of).reshape(k, m, Q, Q).transpose(0, 2, 1, 3)
 
     def sample(self, columns: Positions, most: int) -> RowSample:
-        """Return a sample of rows."""
         X, index = self.A.X, self.order[columns - 1]
         whole = sparse.issparse(X) or self.design.table is not None
         stripes = [[slice(0, self.n_rows)]] if whole else stripes_of(self.design.slices)

@@ -36,15 +36,12 @@ class SetFamily:
         raise NotImplementedError
 
     def start(self, mean: Float) -> Float:
-        """Return zero, the level of the model without columns."""
         return np.zeros(1)
 
     def external(self, V: Float) -> Float:
-        """Return V: scores are the user's."""
         return V
 
     def prediction(self, scores: Float) -> Float:
-        """Return the scores."""
         return scores
 
     def excess(self, scores: Float, Y: Float, weight: Float) -> Float:
@@ -62,16 +59,14 @@ class SetFamily:
 
 
 class Listwise(SetFamily):
-    """Softmax within queries, whose targets are shares of the gains 2^grade − 1: a convex stand-in for NDCG."""
+    """Softmax within queries, whose targets are shares of the gains 2^grade − 1: a convex substitute for NDCG."""
 
     loss = "listwise"
 
     def encode(self, y: object, of: object, n_samples: int, weight: Float | None = None) -> Float:
-        """Return grades and queries (n, 2)."""
         return np.column_stack([check_grades(y, n_samples), check_queries(of, n_samples, weight)])
 
     def sets(self, Y: Float, weight: Float) -> RowSets:
-        """Return one set per query."""
         return query_sets(Y[:, 0], Y[:, 1], weight)
 
 
@@ -83,13 +78,11 @@ class Cox(SetFamily):
     loss = "cox"
 
     def encode(self, y: object, of: object, n_samples: int, weight: Float | None = None) -> Float:
-        """Return times, events and strata (n, 3)."""
         time, event = check_survival(y, n_samples)
         stratum = np.zeros(n_samples) if of is None else check_queries(of, n_samples)
         return np.column_stack([time, event, stratum])
 
     def sets(self, Y: Float, weight: Float) -> RowSets:
-        """Return the rows at risk at every time of an event."""
         return risk_sets(Y[:, 0], Y[:, 1] > 0, Y[:, 2], weight, efron=self.efron)
 
     def hazards(self, scores: Float, Y: Float, weight: Float, times: Float) -> Float:

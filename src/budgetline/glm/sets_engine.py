@@ -17,13 +17,29 @@ import numpy as np
 
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
+from budgetline.glm.engines import Loss
 from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, leading, weighted_square
 from budgetline.glm.row_sets import RowSets, SetPoint
-from budgetline.glm.rows_engine import TOGETHER
+from budgetline.glm.rows_engine import TOGETHER, RowsEngine, engine_of_rows
 from budgetline.glm.set_families import SetFamily
 from budgetline.messages import shown
 from budgetline.moments.columns import StandardisedColumns, standardised_columns
 from budgetline.moments.tallies import RowSample, sample_of
+
+
+def engine_for(
+    rows: Rows,
+    order: Positions,
+    family: Loss | SetFamily,
+    names: Sequence[str] | None = None,
+    weights: Float | None = None,
+    *,
+    alone: bool = False,
+) -> RowsEngine | SetsEngine:
+    """Return the engine of rows in memory for a loss; parameters as of ``engine_of_rows``."""
+    if isinstance(family, SetFamily):
+        return engine_of_sets(rows, order, family, names, weights, alone=alone)
+    return engine_of_rows(rows, order, family, names, weights, alone=alone)
 
 
 def engine_of_sets(
@@ -78,7 +94,6 @@ class SetsEngine:
         return SetsEngine(A, self.sets, np.arange(A.scale.size))
 
     def sample(self, columns: Positions, most: int) -> RowSample:
-        """Return at most ``most`` rows of columns, standardised."""
         index, X = self.design.order[columns - 1], self.A.X
         return sample_of(X, self.A.root**2, index, most).standardised(self.x_mean[index], self.x_scale[index])
 
@@ -142,11 +157,9 @@ class SetRowsPoint:
 
     @property
     def risk(self) -> float:
-        """The risk, with the term of the intercept."""
         return self.sets.risk + self.engine.share * self.level**2 / 2
 
     def gradient(self, columns: Positions | None) -> Float:
-        """Return minus the gradient."""
         design, residual = self.engine.design, self.sets.residual
         if columns is None:
             return design.project(lambda s: residual[None, s], 1).T
@@ -168,7 +181,6 @@ class SetRowsPoint:
         return H
 
     def cross(self, columns: Positions, others: Positions | None) -> Float:
-        """Return the entries of H between columns and others, which do not hold the intercept."""
         design = self.engine.design
         Z, A = design.of(columns), design.beyond(columns, others)
         if others is not None and FEW * others.size <= columns.size:
@@ -176,7 +188,6 @@ class SetRowsPoint:
         return self._products(Z, A)
 
     def blocks(self, groups: Positions) -> Float:
-        """Return H of groups of one size."""
         size, found = groups.shape[1], [np.empty((0, groups.shape[1], groups.shape[1]))]
         for part in np.array_split(groups, -(-groups.size // TOGETHER)) if groups.size else []:
             Z = self.engine.design.plain(part.ravel())
@@ -185,7 +196,6 @@ class SetRowsPoint:
         return np.concatenate(found)
 
     def product(self, columns: Positions, V: Float) -> Float:
-        """Return H times V."""
         Z = self.engine.design.of(columns)
         found = self._times(Z, lambda s: V.T @ Z(s))
         found[0] += self.engine.share * V[0]
@@ -194,7 +204,7 @@ class SetRowsPoint:
     def _times(self, Z: RowBlocks, A: RowBlocks) -> Float:
         """Return what ``_products`` does, for few a: no means of z are needed if those of a are spread over the rows.
 
-        Σ_s d_s m_s(z) m_s(a)' is Σ_j z_j share_j v_j', where v_j is the sum of root·mean of a over the sets that hold j.
+        Σ_s d_s m_s(z) m_s(a)' is Σ_j z_j share_j v_j', where v_j is the sum of root·mean of a over the sets with j.
         """
         engine, point, sets = self.engine, self.sets, self.engine.sets
         a = np.concatenate(engine.design.each(A), axis=1)

@@ -78,7 +78,7 @@ class _ModelSums:
 
 
 def _joined(queries: Array | None, others: Array | None) -> Array | None:
-    """Return the queries of two lists, none of which is in both."""
+    """Join two lists of queries; a query in both is an error."""
     if queries is None or others is None:
         return None
     if (both := np.intersect1d(queries, others)).size:
@@ -192,7 +192,6 @@ class SourceEngine:
         return self._last
 
     def sample(self, columns: Positions, most: int) -> RowSample:
-        """Make one pass."""
         index = self._order[columns - 1]
         found: RowSample = self._total(ChunkSample(index, most))
         return found.standardised(self.x_mean[index], self.x_scale[index])

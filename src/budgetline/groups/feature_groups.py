@@ -26,10 +26,7 @@ MOST_SINGLES = 10_000_000
 
 @dataclass(frozen=True)
 class Layout:
-    """Groups placed in a table of ``n_features`` columns; ``names`` are the names of the columns.
-
-    ``columns[g]`` are the positions of group ``g`` in X, in the user's order.
-    """
+    """Groups placed in a table of ``n_features`` columns: ``columns[g]`` are the positions of group g, in its order."""
 
     columns: tuple[Positions, ...]
     n_features: int
@@ -199,8 +196,10 @@ class FeatureGroups:
             The groups: a column belongs to the longest prefix that its name begins with, followed by ``sep``; any other
             column is a group of its own. Default: the part before the first ``sep``. A warning then names the groups of
             several columns: ``serum_iron`` and ``serum_albumin`` may be one blood test or two.
-        costs, settings
-            As in the constructor.
+        costs
+            As in ``FeatureGroups``.
+        **settings
+            ``remainder``, ``shared`` and ``requires``.
 
         Notes
         -----
@@ -224,7 +223,8 @@ class FeatureGroups:
     def singletons(cls, columns: Iterable[object] | int, costs: Costs = None, **settings: Any) -> FeatureGroups:
         """Make every column a group of its own, from a data frame, names, or the number of columns.
 
-        D columns without names are the groups ``"0"`` … ``"D-1"``. ``costs`` and ``settings``: as in the constructor.
+        D columns without names are the groups ``"0"`` … ``"D-1"``. ``settings`` are ``remainder``, ``shared`` and
+        ``requires``. Other parameters as in ``FeatureGroups``.
 
         Examples
         --------
@@ -238,9 +238,9 @@ class FeatureGroups:
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> FeatureGroups:
-        r"""Read groups from a YAML file.
+        r"""Read groups from a YAML file at ``path``.
 
-        The file is a mapping with the key ``groups`` (name -> ``{columns: [...], cost: number, requires: [...]}``) and
+        It is a mapping with the key ``groups`` (name -> ``{columns: [...], cost: number, requires: [...]}``) and
         optionally ``shared`` (name -> ``{cost: number, groups: [...]}``) and ``remainder: drop``. A missing cost is 1.
 
         Examples

@@ -22,8 +22,6 @@ from budgetline.threads import one_blas_thread
 
 FELT = 1e-8
 """Share of the explained variance that the noise of dependent columns may change."""
-SMALL_PIVOT = 1e-4
-"""Columns are standardised: less is left of a column only if it nearly depends on others."""
 SMALL = 1000
 """Factors of at most this many columns are left to one thread of BLAS."""
 
@@ -70,18 +68,14 @@ def _nested_solutions(U: Float, z: Float, ends: Positions) -> Float:
     """Return U[:e, :e]⁻¹ z[:e], followed by zeros, for every e of ``ends``: (stages, P, k) for square triangular U."""
     k, P = z.shape
     found = np.zeros((ends.size, P, k))
-    # To solve for few stages takes less time than an inverse. If pivots are small, an inverse leaves large residuals.
-    if 0 < 2 * ends.size * P <= k or (ends.size and np.abs(np.diag(U)).min(initial=1.0) < SMALL_PIVOT):
-        for w, stop in zip(found, ends, strict=True):
-            w[:, :stop] = z[:stop].T
-        solved, info = lapack.dtrtrs(U.T, found.reshape(-1, k).T, lower=1, trans=1, overwrite_b=1)
-        _check_regular(info)
-        return np.asarray(solved.T.reshape(found.shape) + 0.0)  # a zero over a negative pivot is −0
-    inverse, total, start = triangular_inverse(U), np.zeros((k, P)), 0
     for w, stop in zip(found, ends, strict=True):
-        total += inverse[:, start:stop] @ z[start:stop]
-        w[...], start = total.T, stop
-    return found
+        w[:, :stop] = z[:stop].T
+    if not found.size:
+        return found
+    solved, info = lapack.dtrtrs(U.T, found.reshape(-1, k).T, lower=1, trans=1, overwrite_b=1)
+    if info != 0:
+        raise np.linalg.LinAlgError("the factor of the chosen columns is singular")
+    return np.asarray(solved.T.reshape(found.shape) + 0.0)  # a zero over a negative pivot is −0
 
 
 def subset_coefficients(U: Float, z: Float, kept: Mask, chosen: Mask) -> Float:
@@ -142,18 +136,14 @@ def triangular_inverse(U: Float) -> Float:
     if U.size == 0:
         return np.zeros_like(U)
     inverse, info = lapack.dtrtri(U)
-    _check_regular(info)
+    if info != 0:
+        raise np.linalg.LinAlgError("the factor of the chosen columns is singular")
     return np.triu(inverse)  # dtrtri leaves the rounding noise below the diagonal of U
 
 
 def _few_threads(U: Float) -> AbstractContextManager[None]:
     """Keep BLAS to one thread if U is small: several take as long, or far longer if the machine has other work."""
     return one_blas_thread() if U.shape[1] <= SMALL else nullcontext()
-
-
-def _check_regular(info: int) -> None:
-    if info != 0:
-        raise np.linalg.LinAlgError("the factor of the chosen columns is singular")
 
 
 def refine(

@@ -13,8 +13,7 @@ from scipy.linalg import qr, solve_triangular
 from scipy.linalg.blas import dtrsm
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.device_tables import DeviceTable
-from budgetline.devices import Device, on_host
+from budgetline.devices import Device, DeviceTable, on_host
 from budgetline.leastsquares.gram import EPS, Gram, factor_of_independent
 from budgetline.moments.columns import StandardisedColumns
 

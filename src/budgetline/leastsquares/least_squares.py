@@ -53,7 +53,6 @@ class LeastSquares:
 
     @property
     def null_value(self) -> float:
-        """R(∅) = ½ Σ_p var(y_p), the most F can reach."""
         return float(self._factorisation.target_variance.sum() / 2)
 
     def scores(self, allowed: Mask, costs: Float) -> Float:
@@ -70,12 +69,10 @@ class LeastSquares:
         return self._rule.joint_scores(columns, ends, r, lambda: self._factorisation.blocks(columns[None])[0])
 
     def gains(self) -> Float:
-        """Return F(S ∪ g) − F(S) of every group, shape (J,)."""
         assert self._forward is not None
         return self._forward.scores(self._gradient()) / 2
 
     def choose(self, g: int) -> float:
-        """Add group g and return its gain in F."""
         rows, z = self._factorisation.append(np.arange(self._starts[g], self._starts[g + 1]), self._r)
         self._r -= rows.T @ z
         for rule in self._rules:

@@ -104,7 +104,6 @@ class ForwardRegression(_Whitened):
         self.schur[k][i], self.unit[k][i] = BOUGHT * np.eye(len(self.unit[k][i])), 1.0
 
     def absorb(self, rows: Float) -> None:
-        """Subtract the part of every block that the new rows explain."""
         for c, schur in zip(self.classes, self.schur, strict=True):
             new = rows[:, c.columns].transpose(1, 0, 2)
             schur -= new.transpose(0, 2, 1) @ new
@@ -148,16 +147,13 @@ class Static(OrthogonalMatchingPursuit):
     _first: Float
 
     def begin(self, gradient: Callable[[], Float]) -> None:
-        """Score all groups at the gradient of the empty set."""
         self._start = gradient()
         self._first = super().scores(self._start)
 
     def scores(self, r: Float) -> Float:
-        """Return the scores of the empty set."""
         return self._first
 
     def joint_scores(self, columns: Positions, ends: Positions, r: Float, block: Callable[[], Float]) -> Float:
-        """Return nested scores of the empty set."""
         return super().joint_scores(columns, ends, self._start, block)
 
     def _narrow(self, stays: dict[int, Mask], columns: Mask) -> None:
@@ -168,20 +164,12 @@ class Static(OrthogonalMatchingPursuit):
 class NoWhiten(Rule):
     """``no-whiten``: M_g = I."""
 
-    def joint_scores(self, columns: Positions, ends: Positions, r: Float, block: Callable[[], Float]) -> Float:
-        """Return nested scores: sums over the columns."""
-        return nested_squares(r[columns], ends)
-
     def _class_scores(self, k: int, r: Float) -> Float:
         return np.asarray((r**2).sum(axis=(1, 2)))
 
 
 class Single(Rule):
     """``single``: the best single column, max_d ‖r_d‖²."""
-
-    def joint_scores(self, columns: Positions, ends: Positions, r: Float, block: Callable[[], Float]) -> Float:
-        """Return nested scores: maxima over the columns."""
-        return np.asarray(np.maximum.accumulate((r[columns] ** 2).sum(axis=1))[ends - 1])
 
     def _class_scores(self, k: int, r: Float) -> Float:
         return np.asarray((r**2).sum(axis=2).max(axis=1))

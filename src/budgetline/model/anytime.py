@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
@@ -23,6 +23,8 @@ from budgetline.glm.set_families import SetFamily
 from budgetline.groups import FeatureGroups, Layout
 from budgetline.inputs import KnownColumns, NamedArray, check_finite, column_names, prediction_table, raise_not_finite
 from budgetline.messages import did_you_mean, shown, some, warn
+from budgetline.model.calibration import Calibration, Stages
+from budgetline.model.held_out_errors import HeldOutErrors
 from budgetline.model.prefixes import PrefixModels
 from budgetline.model.staged import SCORE, Available, Respond, RowFunction, encoded_target
 from budgetline.model.stages import LinearModel, StagedModel
@@ -63,6 +65,10 @@ class AnytimeModel:
         columns.
     penalties : array of shape (J,), or None
         What was subtracted from the gain of every group when the order was chosen, in units of F; None: nothing.
+    calibration : Calibration, or None
+        How scores of classes become probabilities, at every stage; None: by the loss alone.
+    errors : ResidualErrors, GaussianErrors, or None
+        Held-out errors of every stage, for intervals and sets of labels; None: nothing was held out.
 
     Examples
     --------
@@ -70,7 +76,7 @@ class AnytimeModel:
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
     >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target).model_
-    >>> model.sequence.groups[:2], model.respond(model.scores(heart.data[:2], stage=2), "predict").tolist()
+    >>> model.sequence.groups[:2], model.answer(heart.data[:2], "predict", stage=2).tolist()
     (('cp', 'sex'), [0, 1])
     """
 
@@ -86,6 +92,8 @@ class AnytimeModel:
     learned: Mapping[str, Any] = field(default_factory=dict)
     encoding: TableEncoding | None = None
     penalties: Float | None = None
+    calibration: Calibration | None = None
+    errors: HeldOutErrors | None = None
 
     @property
     def groups(self) -> FeatureGroups:
@@ -152,13 +160,25 @@ class AnytimeModel:
         """Return scores X·coef' + intercept, shape (n, P), at a budget, at a stage, or from available groups.
 
         With ``available="auto"``, from the groups that each row has, of those that budget or stage allow. A watch
-        counts unknown categories.
+        counts unknown categories. Scores are linear: they are not calibrated.
         """
+        return self.scored(X, budget=budget, stage=stage, available=available, watch=watch)[0]
+
+    def scored(
+        self,
+        X: object,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
+        watch: Watch | None = None,
+    ) -> tuple[Float, Stages]:
+        """Return the scores, and the stage that their model is or is like: of all rows, or of each (n,)."""
         if isinstance(available, str):
-            return self._scores_by_row(X, self.stages.last_stage(budget, stage, available), watch)
+            return self._scored_by_row(X, self.stages.last_stage(budget, stage, available), watch)
         model = self.stages.choose(budget, stage, available)
         table = self.table(X, model.columns, watch)
-        return np.asarray(table @ model.coef[:, model.columns].T) + model.intercept
+        return np.asarray(table @ model.coef[:, model.columns].T) + model.intercept, model.stage
 
     def answer(
         self,
@@ -171,9 +191,9 @@ class AnytimeModel:
     ) -> Array:
         """Return the result of the estimator's method of this name, and warn of values that the model does not know."""
         watch = self.watch()
-        scores = self.scores(X, budget=budget, stage=stage, available=available, watch=watch)
+        scores, like = self.scored(X, budget=budget, stage=stage, available=available, watch=watch)
         watch.warn()
-        return self.respond(scores, method)
+        return self.respond(scores, method, like)
 
     def staged(self, X: object, method: str) -> Iterator[Array]:
         """Yield the result of a method after each group, and warn of values that the model does not know."""
@@ -184,11 +204,12 @@ class AnytimeModel:
 
     def null_answer(self, method: str) -> Array:
         """Return the result of a method for one row at stage 0."""
-        return self.respond(self.stages.null_intercept[None], method)
+        return self.respond(self.stages.null_intercept[None], method, 0)
 
     def stage_answers(self, table: Table) -> Iterator[Respond]:
         """Yield, for stages 0, 1, …, a function that returns the result of a method on the rows of a table."""
-        return (partial(self.respond, scores) for scores in self.stages.stage_scores(table))
+        each = enumerate(self.stages.stage_scores(table))
+        return (partial(self.respond, scores, stage=stage) for stage, scores in each)
 
     def mean_over_rows(self, table: Table, weight: Float | None, rows_of: RowFunction, method: str) -> Float:
         """Return the weighted mean over rows of what ``rows_of(results (m, K, P), rows)`` returns for all K stages."""
@@ -197,11 +218,11 @@ class AnytimeModel:
         )
 
     def answers(self, scores: Float, method: str) -> Array:
-        """Turn scores (m, K, P) of K stages into the results of a method, shape (m, K, …)."""
-        if method == SCORE:
-            return scores
+        """Turn scores (m, K, P) of all K stages into the results of a method, shape (m, K, …)."""
         m, K, P = scores.shape
-        return self.respond(scores.reshape(m * K, P), method).reshape(m, K, -1)
+        if method != "decision_function":
+            scores = self.calibrated(scores, np.arange(K))
+        return scores if method == SCORE else self.results(scores.reshape(m * K, P), method).reshape(m, K, -1)
 
     def table(self, X: object, columns: Positions | None = None, watch: Watch | None = None) -> Table:
         """Return some columns of X, checked or encoded; None: those that any stage uses, ``last.columns``."""
@@ -210,8 +231,16 @@ class AnytimeModel:
             return self.encoding.table(X, columns, watch)
         return prediction_table(self.columns, X, columns)
 
-    def respond(self, scores: Float, method: str) -> Array:
-        """Turn scores (n, P) into the result of the estimator's method of this name."""
+    def respond(self, scores: Float, method: str, stage: Stages) -> Array:
+        """Turn scores (n, P) at a stage into the result of the estimator's method of this name."""
+        return self.results(scores if method == "decision_function" else self.calibrated(scores, stage), method)
+
+    def calibrated(self, scores: Float, stage: Stages) -> Float:
+        """Return calibrated scores of scores (n, P) at a stage: those that losses and decisions are about."""
+        return scores if self.calibration is None else self.calibration.apply(scores, stage)
+
+    def results(self, scores: Float, method: str) -> Array:
+        """Turn calibrated scores (n, P) into the result of the estimator's method of this name."""
         if method == SCORE:
             return scores
         if self.classes is None:
@@ -224,6 +253,12 @@ class AnytimeModel:
         }
         return answers[method](scores)
 
+    def with_stages(self, stages: StagedModel, like: Positions) -> AnytimeModel:
+        """Return a model of other sets of the same groups, whose stages 0, 1, … are like these stages."""
+        calibration = None if self.calibration is None else self.calibration.at(like)
+        errors = None if self.errors is None else self.errors.at(like)
+        return replace(self, stages=stages, calibration=calibration, errors=errors)
+
     def encode_target(self, y: object, n_samples: int, of: object = None) -> Float:
         """Return y as the targets of the model, (n, …); ``of`` are queries or strata, for losses over sets of rows."""
         if isinstance(self.family, SetFamily):
@@ -233,16 +268,17 @@ class AnytimeModel:
     def __repr__(self) -> str:
         return f"AnytimeModel({self.estimator}, {self.n_stages} of {len(self.groups)} groups)"
 
-    def _scores_by_row(self, X: object, stage: int, watch: Watch | None) -> Float:
-        """Return the scores of every row from those of the first groups that it has."""
+    def _scored_by_row(self, X: object, stage: int, watch: Watch | None) -> tuple[Float, Positions]:
+        """Return the scores of every row from those of the first groups that it has, and the stages they are like."""
         columns, starts = self.stages.in_order(stage)
         X = _with_absent(from_stream(X), self.columns, self.labels_of(stage))
         if self.encoding is not None:
             there = self.encoding.groups_there(X, self.sequence.order[:stage])
             design = self.encoding.table(X, np.sort(columns), watch)[:, np.argsort(np.argsort(columns))]
-            return self.stages.pattern_scores(design, there)
+            return self.stages.pattern_scores(design, there), self.stages.stages_like(there)
         table = prediction_table(self.columns, on_host(X), columns, missing=True)
-        return self.stages.pattern_scores(table, _groups_there(table, self.columns.labels(columns), starts))
+        there = _groups_there(table, self.columns.labels(columns), starts)
+        return self.stages.pattern_scores(table, there), self.stages.stages_like(there)
 
     def _shaped(self, scores: Float) -> Float:
         return scores if self.target_shape else scores[:, 0]

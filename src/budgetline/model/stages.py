@@ -10,22 +10,26 @@ import numpy as np
 from budgetline.arrays import Float, Mask, Positions, Table
 from budgetline.inputs import check_choice
 from budgetline.messages import shown, warn
+from budgetline.model.spread import Errors, Spread
 from budgetline.model.staged import Available, RowFunction
-from budgetline.model.subsets import Subset
+from budgetline.model.subsets import LinearSubset, Subset
 from budgetline.moments.moments import Moments
 from budgetline.sequencing.sequence import GroupSequence
 
 SCORE_BYTES = 1 << 22
 """One matrix product computes the scores of as many stages as fit into this."""
+SAME_GAIN = 1e-9
+"""Gains that differ by less than this share of all gains are equal."""
 
 
 @dataclass(frozen=True)
 class LinearModel:
-    """One linear model: coefficients (P, D), intercepts (P,), and the columns it reads."""
+    """One linear model: coefficients (P, D), intercepts (P,), the columns it reads, and the stage that it is like."""
 
     coef: Float
     intercept: Float
     columns: Positions
+    stage: int
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class StagedModel:
         Models of subsets of the chosen columns, standardised.
     mean, scale : arrays of shape (D,)
         Standardisation of X.
+    spread : Spread or None
+        Covariances of the coefficients of all stages, if ``subset`` does not determine them.
     """
 
     sequence: GroupSequence
@@ -61,6 +67,7 @@ class StagedModel:
     subset: Subset
     mean: Float
     scale: Float
+    spread: Spread | None = None
 
     @property
     def n_stages(self) -> int:
@@ -86,9 +93,9 @@ class StagedModel:
         """Return the model of the first ``stage`` groups; stage 0 is the intercept alone."""
         if stage == 0:
             P, D = self.null_intercept.size, self.mean.size
-            return LinearModel(np.zeros((P, D)), self.null_intercept, np.empty(0, dtype=np.intp))
+            return LinearModel(np.zeros((P, D)), self.null_intercept, np.empty(0, dtype=np.intp), 0)
         columns = np.sort(self.columns[: self.column_ends[stage - 1]])
-        return LinearModel(self.coef_path[stage - 1], self.intercept_path[stage - 1], columns)
+        return LinearModel(self.coef_path[stage - 1], self.intercept_path[stage - 1], columns, stage)
 
     def stage_scores(self, table: Table) -> Iterator[Float]:
         """Yield the scores (n, P) of stages 0, 1, …; several stages share one matrix product.
@@ -156,6 +163,22 @@ class StagedModel:
             return self.at_stage(count)
         return self._in_user_units(in_sequence, *self.subset.solve(in_sequence, self.widths))
 
+    def stages_like(self, there: Mask) -> Positions:
+        """Return which stages sets of the first k groups (n, k) are like, shape (n,); a prefix is its own stage.
+
+        The gain of another set counts as the sum of the gains of its steps. Without an early group, the later ones
+        explain rather more than that, so intervals are rather too wide than too narrow.
+        """
+        count = there.sum(axis=1)
+        prefix = (there == (np.arange(there.shape[1]) < count[:, None])).all(axis=1)
+        like = self.stages_gaining(there @ self.sequence.gains[: there.shape[1]])
+        return np.where(prefix, count, like).astype(np.intp)
+
+    def stages_gaining(self, gains: Float) -> Positions:
+        """Return the last stages that gain no more than this, up to rounding: what holds for them holds for sets."""
+        reached = np.maximum.accumulate(np.append(0.0, np.cumsum(self.sequence.gains)))
+        return np.asarray(np.searchsorted(reached, gains + SAME_GAIN * reached[-1], side="right") - 1)
+
     def choose(self, budget: float | None, stage: int | None, available: Available) -> LinearModel:
         """Return the model that the keywords of ``predict`` ask for; without any, the last stage."""
         if isinstance(available, Iterator):
@@ -212,9 +235,25 @@ class StagedModel:
         W = model.coef[:, self.columns] * np.where(np.isfinite(scale), scale, 0.0)
         return W, model.intercept + model.coef @ self.mean
 
+    def places(self, columns: Positions) -> Positions:
+        """Return where columns of X are among the chosen ones."""
+        by_column = np.argsort(self.columns)
+        return by_column[np.searchsorted(self.columns, columns, sorter=by_column)]
+
+    def errors_at(self, stage: int, alpha: float) -> tuple[Errors, float] | None:
+        """Return standard errors at a stage, and the degrees of freedom of the dispersion; None if it is unknown."""
+        columns = self.columns[: self.column_ends[stage - 1]] if stage else self.columns[:0]
+        if not columns.size:
+            return None
+        if self.spread is not None:
+            return self.spread.errors(self.column_ends, stage), np.inf
+        varying = np.isfinite(self.scale[columns])
+        return self.subset.errors(columns.size, alpha, varying) if isinstance(self.subset, LinearSubset) else None
+
     def _in_user_units(self, in_sequence: Mask, W: Float, level: Float) -> LinearModel:
         coef, intercept = in_user_units(W, self.columns, self.mean, self.scale, level)
-        return LinearModel(coef, intercept, np.sort(self.columns[np.repeat(in_sequence, self.widths)]))
+        columns = np.sort(self.columns[np.repeat(in_sequence, self.widths)])
+        return LinearModel(coef, intercept, columns, int(self.stages_like(in_sequence[None])[0]))
 
 
 def in_user_units(W: Float, columns: Positions, mean: Float, scale: Float, y_mean: Float) -> tuple[Float, Float]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from scipy.linalg import cho_factor
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from budgetline.arrays import Float, Mask, Positions
+from budgetline.codec import AtLeast
 from budgetline.glm.families import Family
-from budgetline.leastsquares.coefficients import subset_coefficients
+from budgetline.leastsquares.coefficients import subset_coefficients, triangular_inverse
 from budgetline.model.population import Expansion, Population, PopulationRisk
+from budgetline.model.spread import Errors
 
 MANY = 8
 """For more subsets than this the inverse of the matrix of all columns is computed first."""
@@ -22,12 +25,17 @@ CONDITION = 1e10
 
 @dataclass(frozen=True)
 class LinearSubset:
-    """Least squares: exact for every subset. ``U``, ``z`` and ``kept`` are those of a `Factor`."""
+    """Least squares: exact for every subset. ``U``, ``z`` and ``kept`` are those of a `Factor`.
+
+    ``variance`` (P,) is that of the targets, and ``n_rows`` the effective number of rows, 0 if it is unknown.
+    """
 
     U: Float
     z: Float
     kept: Mask
     level: Float
+    variance: Annotated[Float, AtLeast(0)]
+    n_rows: Annotated[float, AtLeast(0)]
 
     def solve(self, steps: Mask, widths: Positions) -> tuple[Float, Float]:
         """Return coefficients (P, T) and levels (P,) of the groups at these steps, from U_A w ≈ z."""
@@ -52,10 +60,26 @@ class LinearSubset:
         fitted = self.U @ self.solve(steps, widths)[0].T
         return float(np.vdot(fitted, self.z) / 2)
 
+    def errors(self, end: int, alpha: float, varying: Mask) -> tuple[Errors, float] | None:
+        """Return standard errors of the model of the first columns, and the degrees of freedom of its dispersion.
+
+        ``varying`` (end,) are the columns that are not constant. None if the dispersion is not known.
+        """
+        kept = self.kept[:end]
+        rank = int(kept.sum())
+        U, z = self.U[:rank, :end], self.z[:rank]
+        root = triangular_inverse(U) if kept.all() else np.linalg.pinv(U)
+        free = self.n_rows - 1 - int((kept & varying).sum()) + alpha * float((root[varying] ** 2).sum())
+        if free < 1:
+            return None
+        left = self.variance - (z**2).sum(axis=0) - alpha * ((root @ z) ** 2).sum(axis=0)
+        unit = np.sqrt(np.maximum(left, 0.0) / free)
+        return lambda Z, columns: np.linalg.norm(Z @ root[columns], axis=-1)[..., None] * unit, free
+
     def restricted(self, steps: Mask, widths: Positions) -> LinearSubset:
         """Return the solver for subsets of the groups at these steps, if all columns are kept."""
         Q, R = np.linalg.qr(self.U[:, np.repeat(steps, widths)])
-        return LinearSubset(R, Q.T @ self.z, np.ones(len(R), dtype=bool), self.level)
+        return LinearSubset(R, Q.T @ self.z, np.ones(len(R), dtype=bool), self.level, self.variance, self.n_rows)
 
 
 def _by_removing(M: Float, gone: Mask) -> Callable[[Float], Float]:

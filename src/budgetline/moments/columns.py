@@ -11,8 +11,7 @@ from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.data.rows import CHUNK_BYTES, Rows, mean_of, raise_too_small, shift_of
-from budgetline.device_tables import DeviceTable
-from budgetline.devices import device_of, library_of, on_host
+from budgetline.devices import DeviceTable, device_of, library_of, on_host
 from budgetline.inputs import raise_not_finite
 
 

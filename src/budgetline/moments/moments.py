@@ -176,7 +176,7 @@ class Moments:
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str = "data") -> Moments:
-        """Return the moments of `to_bytes`; ``where`` names the file in errors.
+        """Return the moments from the ``data`` of `to_bytes`; ``where`` names the file in errors.
 
         Examples
         --------
@@ -187,7 +187,7 @@ class Moments:
         return from_bytes("moments", cls, data, where, whole_moments)
 
     def save(self, path: PathName) -> None:
-        """Write the moments to a file, in full or not at all.
+        """Write the moments to a file at ``path``, in full or not at all.
 
         Examples
         --------
@@ -200,31 +200,28 @@ class Moments:
 
     @classmethod
     def load(cls, path: PathName) -> Moments:
-        """Read moments from a file; loading never runs code."""
+        """Read moments from the file at ``path``; loading never runs code."""
         return cls.from_bytes(read(path), str(path))
 
     def select(self, columns: Positions) -> Moments:
-        """Return the moments of some of the features, in the order given."""
+        """Return the moments of some ``columns``, in the order given."""
         kept = np.concatenate([columns, np.arange(self.n_features, self.mean.size)])
         names = None if self.feature_names is None else tuple(self.feature_names[d] for d in columns)
         mean, mean_low, scatter = self.mean[kept], self.mean_low[kept], self.scatter[np.ix_(kept, kept)]
         return replace(self, mean=mean, mean_low=mean_low, scatter=scatter, feature_names=names)
 
     def standardisation(self, weights: Float | None = None) -> tuple[Float, Float, Float]:
-        """Return the means (D,) and scales (D,) of the features, infinite for constant ones, and the target means (P,).
-
-        Scales are standard deviations, times √ω for penalty weights ω (D,).
-        """
+        """Return the means and scales (D,) of the features, see `scale_of`, and the means (P,) of the targets."""
         D = self.n_features
         variance = np.diag(self.scatter)[:D] / self.weight
         return self.mean[:D], scale_of(self.mean[:D], variance, weights), self.mean[D:]
 
     def varying(self, columns: Positions) -> Positions:
-        """Return the features, among these, that have more than one value."""
+        """Return those of the ``columns`` that have more than one value."""
         return columns[np.diag(self.scatter)[columns] > 0]
 
     def mean_squared_error(self, coef: Float, intercept: Float) -> Float:
-        """Return the mean squared errors (K, P) of K linear models of coefficients (K, P, D) and intercepts (K, P)."""
+        """Return the mean squared errors (K, P) of K linear models: ``coef`` (K, P, D) and ``intercept`` (K, P)."""
         D = self.n_features
         Sxx, Sxy, Syy = self.scatter[:D, :D], self.scatter[:D, D:], self.scatter[D:, D:]
         bias = self.mean[D:] - intercept - coef @ self.mean[:D]

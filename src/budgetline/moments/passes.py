@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Generic
 
 import numpy as np
 from sklearn.utils import assert_all_finite
 
 from budgetline.arrays import Array, Float, Mask, Positions
-from budgetline.data.dask import Client, is_distributed
+from budgetline.data.dask import Client, DaskFrame
 from budgetline.data.rows import Rows
 from budgetline.data.sources import Chunk, Source
 from budgetline.devices import named_device
@@ -23,12 +22,11 @@ from budgetline.encoding import Encoding
 from budgetline.encoding.raw import RawTable, raw_data
 from budgetline.encoding.summaries import TableSummary
 from budgetline.encoding.table import TableEncoding
-from budgetline.files import PathName
 from budgetline.groups import Layout
 from budgetline.inputs import check_known, check_labels, check_target
 from budgetline.messages import shown, some
 from budgetline.moments.moments import Moments, moments_of
-from budgetline.moments.sums import Checkpoint, S, Statistic, add_up, in_order, sum_with_dask, tree_sum
+from budgetline.moments.sums import S, Statistic, add_up, in_order, sum_with_dask, tree_sum
 from budgetline.moments.tallies import RowHashes, Tallied, WithTally, row_hashes
 from budgetline.progress import Bar, Progress, make_bar
 
@@ -40,25 +38,19 @@ def sum_over(
     *,
     client: Client = None,
     progress: Progress = None,
-    checkpoint: PathName | None = None,
 ) -> S | None:
-    """Return the sum of a statistic over all chunks, with these columns; None if there are no rows.
-
-    Partitions are read on the client, dask data on the default client. ``checkpoint`` is a folder for the moments of
-    partitions: an interrupted pass continues where it stopped.
-    """
-    memory = Checkpoint(None if checkpoint is None else Path(checkpoint))
+    """Return the sum of a statistic over all chunks, read here or on a dask client; None if there are no rows."""
     if source.encoding is not None:
         read, encoding = source.encoding.read_for(columns), source.encoding
-        statistic, columns = OfEncoded(statistic, columns, read, encoding.digest, encoding), read
+        statistic, columns = OfEncoded(statistic, columns, read, encoding), read
     if source.device is not None:
         statistic = ForDevice(statistic, source.device)
-    if client is not None or is_distributed(source):
-        return sum_with_dask(source, statistic, columns, client, memory)
+    if client is not None or isinstance(source.partitions, DaskFrame):
+        return sum_with_dask(source, statistic, columns, client)
     if source.device is not None:
         named_device(source.device)  # an error before anything is read
     with make_bar(progress, "rows", source.about_rows) as bar:
-        return tree_sum(_sums(source, statistic, columns, memory, bar))
+        return tree_sum(_sums(source, statistic, columns, bar))
 
 
 @dataclass(frozen=True)
@@ -69,7 +61,6 @@ class ForDevice(Generic[S]):
     device: str
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Compute the statistic in a lane of its own."""
         with named_device(self.device).lane():
             return self.statistic(replace(chunk, device=self.device))
 
@@ -81,11 +72,9 @@ class OfEncoded(Generic[S]):
     statistic: Statistic[S]
     columns: Positions | None
     read: Positions
-    digest: str
-    encoding: TableEncoding = field(repr=False)
+    encoding: TableEncoding
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Encode the chunk and return its statistic."""
         X = np.empty((chunk.n_rows, 0))
         if self.read.size:
             with chunk.located():
@@ -106,7 +95,6 @@ class ChunkSummary:
     settings: Encoding
 
     def __call__(self, chunk: Chunk) -> TableSummary | None:
-        """Return the summary of a chunk."""
         if chunk.weight is not None and not chunk.weight.any():
             return None
         with chunk.located():
@@ -114,38 +102,27 @@ class ChunkSummary:
             return TableSummary.of(table, self.source, self.settings, chunk.weight)
 
 
-def _sums(
-    source: Source, statistic: Statistic[S], columns: Positions | None, memory: Checkpoint, bar: Bar
-) -> Iterator[S | None]:
+def _sums(source: Source, statistic: Statistic[S], columns: Positions | None, bar: Bar) -> Iterator[S | None]:
     """Yield the sum of every partition; while some chunks are summed, the next one is read."""
 
-    def read() -> Iterator[tuple[str | None, Any]]:
+    def read() -> Iterator[Chunk | None]:
         for partition in source.partitions:
-            name = memory.name(source, partition, columns, statistic)
-            found = memory.load(name)
-            if found is None:
-                yield from ((name, chunk) for chunk in partition.chunks(columns))
-            yield name, found  # the end of the partition
+            yield from partition.chunks(columns)
+            yield None  # the end of the partition
 
-    def work(item: tuple[str | None, Any]) -> tuple[str | None, Any, int]:
-        name, found = item
-        if not isinstance(found, Chunk):
-            return name, found, -1
-        return name, statistic(found) if found.n_rows else None, found.n_rows
+    def work(chunk: Chunk | None) -> tuple[S | None, int]:
+        if chunk is None:
+            return None, -1
+        return statistic(chunk) if chunk.n_rows else None, chunk.n_rows
 
     total: S | None = None
-    for name, value, rows in in_order(work, read()):
-        if rows >= 0:
+    for value, rows in in_order(work, read()):
+        if rows < 0:
+            yield total
+            total = None
+        else:
             total = add_up([total, value])
             bar.update(rows)
-            continue
-        if value is None:
-            memory.save(name, total)
-        else:
-            total = value
-            bar.update(value.n_samples)
-        yield total
-        total = None
 
 
 def not_empty(found: S | None, where: str = "the source") -> S:
@@ -169,7 +146,7 @@ class Passes:
         """Make a pass and return the sum of a statistic over the rows that ``where`` names."""
         self.count += 1
         found = sum_over(self.source, WithTally(statistic), columns, client=self.client, progress=self.progress)
-        found = found or Tallied({}, False, None)
+        found = found or Tallied(np.zeros(3, dtype=np.uint64), False, None)
         if self.first is not None:
             self.first.check(found, self.count)
         if self.first is None or not self.first.whole:
@@ -186,7 +163,6 @@ class ChunkMoments:
     classes: Array | None = None
 
     def __call__(self, chunk: Chunk) -> Moments | None:
-        """Return the moments of a chunk, None if all its weights are zero."""
         if chunk.weight is not None and not chunk.weight.any():
             return None
         with chunk.located():
@@ -206,7 +182,6 @@ class InFold(Generic[S]):
     held: bool
 
     def __call__(self, chunk: Chunk) -> S | None:
-        """Return the statistic of the rows."""
         return _of_some(self.statistic, chunk, (folds_of(chunk, self.n_folds) == self.fold) == self.held)
 
 
@@ -243,7 +218,6 @@ class MomentsOfFolds:
     n_folds: int
 
     def __call__(self, chunk: Chunk) -> PartsOfFolds:
-        """Return the moments of a chunk, by fold."""
         statistic, fold = ChunkMoments(self.names, self.target_shape), folds_of(chunk, self.n_folds)
         return PartsOfFolds(tuple(_of_some(statistic, chunk, fold == k) for k in range(self.n_folds)))
 

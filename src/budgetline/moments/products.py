@@ -7,8 +7,7 @@ from scipy import sparse
 
 from budgetline.arrays import Array, DType, Float
 from budgetline.data.rows import Rows, mean_of, shift_of
-from budgetline.device_tables import DeviceTable
-from budgetline.devices import on_host
+from budgetline.devices import DeviceTable, on_host
 from budgetline.threads import sum_in_threads
 
 WIDE = 1024

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, is_dataclass, replace
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -36,59 +34,18 @@ Statistic = Callable[[Chunk], S | None]
 """Maps a chunk to what it adds to a sum; None for nothing."""
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A folder that stores the moments of partitions, one file each; None: nothing is stored."""
-
-    folder: Path | None
-
-    def name(
-        self, source: Source, partition: Partition, columns: Positions | None, statistic: Statistic[Any]
-    ) -> str | None:
-        """Return the name of a sum, or None if it cannot be stored."""
-        return None if self.folder is None else source.fingerprint(partition, columns, statistic)
-
-    def load(self, name: str | None) -> Any:
-        """Return the moments stored under a name; a damaged file is ignored, with a warning."""
-        if name is None or not (path := self._path(name)).exists():
-            return None
-        try:
-            return Moments.load(path)
-        except ValueError as error:
-            warnings.warn(f"{error}; the data are read again", UserWarning, stacklevel=2)
-            return None
-
-    def save(self, name: str | None, moments: Any) -> None:
-        """Store moments, in full or not at all."""
-        if name is not None and moments is not None:
-            path = self._path(name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            moments.save(path)
-
-    def _path(self, name: str) -> Path:
-        assert self.folder is not None
-        return self.folder / f"{name}.moments"
-
-
 def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yield the results of items in their order; if an item cannot be read, all before it come first.
+    """Yield the results of items in their order.
 
     Threads work on items of ``SOURCE_BYTES`` together with their results, or on one. Meanwhile this thread reads the
     next item: reading may run code of the caller. Small items leave BLAS one thread each.
     """
-    iterator, largest, fault = iter(items), -1, None
+    largest = -1
     waiting: deque[tuple[Future[R], int]] = deque()
     with ExitStack() as stack:
         pool = ThreadPoolExecutor(blas_threads())
         stack.callback(pool.shutdown, cancel_futures=True)
-        while True:
-            try:
-                item = next(iterator)
-            except StopIteration:
-                break
-            except Exception as error:
-                fault = error
-                break
+        for item in items:
             size = bytes_of(item)
             # the first is alone: it tells how large the results are
             while waiting and (
@@ -103,8 +60,6 @@ def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
             del item
         while waiting:
             yield waiting.popleft()[0].result()
-    if fault is not None:
-        raise fault
 
 
 def bytes_of(value: Any) -> int:
@@ -160,9 +115,7 @@ class RowSums:
         return None if self.targets is None else np.asarray(np.diag(self.targets.scatter) / self.targets.weight)
 
 
-def sum_with_dask(
-    source: Source, statistic: Statistic[S], columns: Positions | None, client: Client, memory: Checkpoint
-) -> S | None:
+def sum_with_dask(source: Source, statistic: Statistic[S], columns: Positions | None, client: Client) -> S | None:
     """Return the sum over all partitions, computed by tasks; a lost task is run again, with the same result."""
     dask = _dask()
     if source.once:
@@ -172,12 +125,12 @@ def sum_with_dask(
     parts = source.partitions
     for partition in parts.reading(columns) if isinstance(parts, DaskFrame) else parts:
         # marks of files are parts of their partitions, and so of the tasks: results of changed files are not reused
-        name, data = memory.name(source, partition, columns, statistic), None
+        data = None
         if isinstance(partition, DaskPartition):
             partition, data = replace(partition, data=None), partition.data
         elif isinstance(partition, ArrayPartition):
             partition = partition.alone()
-        sums.append(leaf(partition, data, statistic, columns, memory, name))
+        sums.append(leaf(partition, data, statistic, columns))
     while len(sums) > 1:
         pairs = [add(*sums[k : k + 2]) for k in range(0, len(sums) - 1, 2)]
         sums = pairs + sums[2 * len(pairs) :]
@@ -187,21 +140,10 @@ def sum_with_dask(
     return found
 
 
-def _leaf(
-    partition: Partition,
-    data: object,
-    statistic: Statistic[S],
-    columns: Positions | None,
-    memory: Checkpoint,
-    name: str | None,
-) -> S | None:
+def _leaf(partition: Partition, data: object, statistic: Statistic[S], columns: Positions | None) -> S | None:
     """Return the sum over one partition; a dask partition holds ``data``."""
-    found: S | None = memory.load(name)
-    if found is None:
-        whole = replace(partition, data=data) if isinstance(partition, DaskPartition) else partition
-        found = add_up(statistic(chunk) for chunk in whole.chunks(columns) if chunk.n_rows)
-        memory.save(name, found)
-    return found
+    whole = replace(partition, data=data) if isinstance(partition, DaskPartition) else partition
+    return add_up(statistic(chunk) for chunk in whole.chunks(columns) if chunk.n_rows)
 
 
 def _add(a: S | None, b: S | None) -> S | None:

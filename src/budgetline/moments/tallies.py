@@ -17,47 +17,33 @@ from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.data.sources import Chunk
-from budgetline.device_tables import DeviceTable
-from budgetline.devices import on_host
+from budgetline.devices import DeviceTable, on_host
 from budgetline.moments.sums import S, Statistic, add_up
 
 RowHashes = NDArray[np.uint64]
-
-
-NOTHING = np.zeros(3, dtype=np.uint64)
-ADVICE = "the data must not change while they are read"
 
 
 @dataclass(frozen=True)
 class Tallied(Generic[S]):
     """The sum of a statistic, and of hashes of the rows that a pass saw.
 
-    ``seen`` maps places, as errors name them, to (3,): the number of rows, and sums modulo 2⁶⁴ of hashes of y and
-    weight, and of whole rows. ``whole`` says whether the rows had features.
+    ``seen`` (3,) holds the number of rows, and sums modulo 2⁶⁴ of hashes of y and weight, and of whole rows. ``whole``
+    says whether the rows had features.
     """
 
-    seen: dict[str, RowHashes]
+    seen: RowHashes
     whole: bool
     value: S | None
 
     def __add__(self, other: Tallied[S]) -> Tallied[S]:
-        both = dict(self.seen)
-        for where, more in other.seen.items():
-            both[where] = both.get(where, NOTHING) + more
-        return Tallied(both, self.whole and other.whole, add_up([self.value, other.value]))
+        return Tallied(self.seen + other.seen, self.whole and other.whole, add_up([self.value, other.value]))
 
     def check(self, now: Tallied[Any], number: int) -> None:
-        """Raise an error if a later pass, by its number, saw other data; the places may differ."""
+        """Raise an error if a later pass, by its number, saw other data."""
         known = 3 if self.whole and now.whole else 2
-        a, b = (sum(part.seen.values(), NOTHING)[:known] for part in (self, now))
-        if np.array_equal(a, b):
-            return
-        pairs = ((p, self.seen.get(p, NOTHING), now.seen.get(p, NOTHING)) for p in (*self.seen, *now.seen))
-        place = next((p for p, before, after in pairs if np.any(before[:known] != after[:known])), "the source")
-        what = f"pass 1 read {a[0]} rows, pass {number} {b[0]}"
-        if a[0] == b[0]:
-            what = f"pass {number} read other rows than pass 1"
-        raise ValueError(f"{place}: {what}; {ADVICE}")
+        if not np.array_equal(self.seen[:known], now.seen[:known]):
+            rows = f"other rows than pass 1 ({now.seen[0]} and {self.seen[0]})"
+            raise ValueError(f"pass {number} read {rows}: the data must not change while they are read")
 
 
 @dataclass(frozen=True)
@@ -67,11 +53,10 @@ class WithTally(Generic[S]):
     statistic: Statistic[S]
 
     def __call__(self, chunk: Chunk) -> Tallied[S]:
-        """Return the statistic of a chunk, and its tally."""
         value = self.statistic(chunk)  # its checks come first
         targets = _target_hashes(chunk)
         sums = [chunk.n_rows, _total(targets), _total(mixed(targets + table_hashes(chunk.X)))]
-        return Tallied({chunk.where: np.array(sums, dtype=np.uint64)}, chunk.X.shape[1] > 0, value)
+        return Tallied(np.array(sums, dtype=np.uint64), chunk.X.shape[1] > 0, value)
 
 
 def row_hashes(chunk: Chunk) -> RowHashes:
@@ -187,6 +172,5 @@ class ChunkSample:
     most: int
 
     def __call__(self, chunk: Chunk) -> RowSample:
-        """Return the sample of a chunk."""
         weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
         return sample_of(chunk.X, weight, self.columns, self.most)

@@ -23,14 +23,13 @@ from budgetline.bounds.certificate import Certificate
 from budgetline.bounds.problem import Conditions, GroupNames, Quadratic
 from budgetline.bounds.search import BestSet, best_sets
 from budgetline.devices import like
-from budgetline.fitting.fit_model import fit_model
+from budgetline.fitting import Recipe, RowsTraining, fit_model
 from budgetline.fitting.linear import fit_gram, warn_from_moments
-from budgetline.fitting.recipe import Recipe
-from budgetline.fitting.rows_training import RowsTraining
 from budgetline.inputs import check_number
 from budgetline.messages import printable, some
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.stages import StagedModel
+from budgetline.model.subsets import LinearSubset
 from budgetline.optimality.set_values import known_columns, known_groups, problems_for, stages_of
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
@@ -113,24 +112,21 @@ class Plan:
         return max(0.0, min(1.0, self.value / self.bound)) if self.bound > 0 else float(self.optimal)
 
     def predict(self, X: object) -> Array:
-        """Predict from the groups of the plan; columns of other groups are not read."""
+        """Predict the rows of X from the groups of the plan; columns of other groups are not read."""
         return self._respond("predict", X)
 
     def predict_proba(self, X: object) -> Float:
-        """Return probabilities of the classes, shape (n, P), from the groups of the plan."""
+        """Return probabilities of the classes for the rows of X, shape (n, P), from the groups of the plan."""
         return self._respond("predict_proba", X)
 
     def decision_function(self, X: object) -> Float:
-        """Return the scores of a classifier, shape (n,) for two classes, (n, P) for more."""
+        """Return a classifier's scores of the rows of X, shape (n,) for two classes, (n, P) for more."""
         return self._respond("decision_function", X)
 
     def _respond(self, method: str, X: object) -> Array:
         if method != "predict" and self.model_.classes is None:
             raise TypeError(f"{method} is for classifiers; this plan is of an {self.model_.estimator}: use predict")
-        watch = self.model_.watch()
-        scores = self.model_.scores(X, watch=watch)
-        watch.warn()
-        return like(X, self.model_.respond(scores, method))
+        return like(X, self.model_.answer(X, method))
 
     def __repr__(self) -> str:
         groups = ", ".join(map(printable, self.groups)) or "nothing"
@@ -160,7 +156,10 @@ def plan(
     data: TrainingData | None = None,
     progress: Progress = None,
 ) -> Plan:
-    """Find the best set of groups of a fitted model for a budget; parameters as in `AnytimeRegressor.plan`."""
+    """Find the best set of groups of a fitted model for a budget; parameters as in `AnytimeRegressor.plan`.
+
+    ``data`` are the training data and the recipe of the model, to which the plan is then fitted.
+    """
     found = plans(
         model, [budget], include=include, exclude=exclude, time_limit=time_limit, data=data, progress=progress
     )
@@ -177,7 +176,10 @@ def plans(
     data: TrainingData | None = None,
     progress: Progress = None,
 ) -> tuple[Plan, ...]:
-    """Return the plan for every budget; they share the time. With ``data`` the models of the plans are fitted to it."""
+    """Return the plans of a ``model`` for several ``budgets``, which share the time; parameters as in ``plan``.
+
+    With ``data`` they are fitted to it.
+    """
     known = as_model(model)
     refit = None if data is None else _refit_to(known, data)
     conditions = Conditions.of(known.groups, include, exclude, known.settings.get("start", ()))
@@ -245,7 +247,9 @@ def _from_gram(model: AnytimeModel, problem: Quadratic, order: list[int]) -> Any
         known_columns(model), model.groups.names, model.groups.prices, "forward", FixedOrder(order), Limits(), True,
         model.alpha, model.weights,
     )  # fmt: skip
-    found, doubt = fit_gram(problem.gram, recipe, stages.mean[read], stages.scale[read], stages.null_intercept)
+    n_rows = stages.subset.n_rows if isinstance(stages.subset, LinearSubset) else 0.0
+    units = (stages.mean[read], stages.scale[read], stages.null_intercept)
+    found, doubt = fit_gram(problem.gram, recipe, *units, n_rows)
     warn_from_moments(doubt, problem.gram.eps, model.alpha)
     return _with_stages(model, found.embedded(read, model.layout.n_features))
 
@@ -270,4 +274,5 @@ def _with_stages(model: AnytimeModel, stages: StagedModel) -> AnytimeModel:
     limits = {"max_cost": None, "max_groups": None, "min_gain": 0.0, "start": ()}
     given = limits | {"schedule": FixedOrder(stages.sequence.groups)}
     settings = {name: given.get(name, value) for name, value in model.settings.items()}
-    return replace(model, stages=stages, settings=settings)
+    like = model.stages.stages_gaining(np.append(0.0, np.cumsum(stages.sequence.gains)))
+    return replace(model.with_stages(stages, like), settings=settings)

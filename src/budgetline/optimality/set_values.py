@@ -168,6 +168,7 @@ def stages_of(model: AnytimeModel, chosen: Mask) -> StagedModel:
         columns=stages.columns[np.repeat(chosen, widths)],
         column_ends=np.cumsum(widths[steps]),
         subset=stages.subset.restricted(chosen, widths),
+        spread=None,
     )
 
 

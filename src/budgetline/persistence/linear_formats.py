@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import numpy as np
 
@@ -21,9 +21,13 @@ from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.persistence.model_file import check_model
 
-CONSTANT = "constant"
-"""The feature of value 1 whose weight is the intercept, in formats that have none."""
-PMML = "http://www.dmg.org/PMML-4_4"
+CONSTANT, TARGET = "constant", "target"
+"""The feature of value 1 whose weight is the intercept, in formats that have none, and the target in PMML."""
+NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+FEATURE = re.compile(r"[A-Za-z_]\w*(\([\w., ]+\)(\.[\w.]+)?)?", re.ASCII)
+"""Names of functions and attributes in Vespa; those and its rank features, such as ``fieldMatch(title).proximity``."""
+PMML_MEANS: Mapping[str, str] = {"squared_error": "none", "poisson": "exp", "listwise": "none", "cox": "none"}
+"""From scores to predictions, by loss."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,13 @@ class StageWeights:
     columns: tuple[str, ...]
     coef: Float
     intercept: Float
+    ranks: bool
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights by column, and that of the constant if there is one."""
+        """Weights by column, and that of the constant, which a ranking does not need."""
         found = dict(zip(self.columns, self.coef[0].tolist(), strict=True))
-        return found | ({CONSTANT: float(self.intercept[0])} if self.intercept[0] else {})
+        return found if self.ranks or not self.intercept[0] else found | {CONSTANT: float(self.intercept[0])}
 
 
 def to_linear_format(
@@ -56,8 +61,8 @@ def to_linear_format(
 
     Parameters
     ----------
-    model : as in ``save``
-        A model without an encoding.
+    model
+        As in ``save``. A model without an encoding.
     path : path, optional
         Also write the text there, in full or not at all.
     format : {"solr", "elasticsearch", "vespa", "pmml"}
@@ -67,15 +72,19 @@ def to_linear_format(
     stage, budget : int, float, optional
         Which stage; default: the last one.
     all_stages : bool
-        Write every stage but stage 0. PMML files hold one stage.
+        Write every stage but stage 0, which has no columns. PMML files hold one stage.
     name : str
-        Name of the model, which ends in ``_stage_3`` for stage 3.
+        Letters, digits and underscores. The model of stage 3 is called ``name_stage_3``.
 
     Notes
     -----
-    The models of Solr and Elasticsearch have no intercept. If a loss has one, it is the weight of a feature
-    ``constant`` whose value must be 1. Rankings and survival models are written without: a constant changes no order.
-    Solr, Elasticsearch and Vespa score with one linear function, so classifiers become their ``decision_function``.
+    Features are called like columns, by position ``x0``, ``x1``, …. In Vespa they are attributes, or rank features if
+    their names are such as ``bm25(title)``. A name that a format cannot hold is an error.
+
+    Solr, Elasticsearch and Vespa compute one linear function: the ``decision_function`` of two classes, the logarithm
+    of the mean for Poisson, else the prediction. Solr and Elasticsearch have no intercept: it is the weight of a
+    feature ``constant`` whose value must be 1. For rankings and survival times they omit it, as it changes no order.
+    They compute in single precision. PMML holds probabilities of classes, and means.
 
     Examples
     --------
@@ -89,37 +98,56 @@ def to_linear_format(
     {'x0': 2.0, 'x1': 1.0, 'constant': 3.0}
     """
     fitted = check_model(model, "to_linear_format")
-    _check_format(fitted, format)
-    last = fitted.stages.last_stage(budget, stage, None)
-    chosen = range(1, fitted.n_stages + 1) if all_stages else [last]
-    text = FORMATS[format](fitted, [_stage_of(fitted, j, name) for j in chosen], name)
+    _check_format(fitted, format, name)
+    chosen = _stages(fitted, stage, budget, all_stages)
+    text = FORMATS[format]([_stage_of(fitted, j, name, format) for j in chosen], fitted, name)
     if path is not None:
         write_atomically(path, text.encode())
     return text
 
 
-def _check_format(model: AnytimeModel, format: str) -> None:
-    """Raise an error if a format does not exist or cannot hold a model."""
-    if format not in FORMATS:
+def _stages(model: AnytimeModel, stage: int | None, budget: float | None, all_stages: bool) -> list[int]:
+    """Return the stages to write."""
+    if all_stages and (stage is not None or budget is not None):
+        raise ValueError("all_stages writes every stage: leave stage and budget out")
+    last = model.stages.last_stage(budget, stage, None)
+    if not last:
+        raise ValueError("stage 0 has no columns to score by: choose a later stage or a larger budget")
+    return list(range(1, last + 1)) if all_stages else [last]
+
+
+def _check_format(model: AnytimeModel, format: object, name: object) -> None:
+    """Raise an error if a format does not exist, or cannot hold a model or its name."""
+    if not isinstance(format, str) or format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {shown(format)}")
     if model.encoding is not None:
         encoded = model.source.labels(model.source.read)
         raise TypeError(f"format {shown(format)} holds no encoding, which {some(encoded, 3)} need: use to_onnx")
-    if model.n_targets > 1 and format != "pmml":
+    if model.n_targets > 1 and (format != "pmml" or model.classes is None):
         raise TypeError(f"format {shown(format)} holds one score, the model has {model.n_targets}: use to_onnx")
+    if format == "pmml" and model.classes is None and model.family.loss not in PMML_MEANS:
+        raise TypeError(f"PMML has no mean for the loss {shown(model.family.loss)}")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(f"name must be letters, digits and underscores, not first a digit, got {shown(name)}")
 
 
-def _stage_of(model: AnytimeModel, stage: int, name: str) -> StageWeights:
-    """Return a stage with the labels of its columns."""
+def _stage_of(model: AnytimeModel, stage: int, name: str, format: str) -> StageWeights:
+    """Return a stage with the names of its columns, which the format can hold."""
     linear = model.stages.at_stage(stage)
-    labels = tuple(model.source.labels(linear.columns))
-    if model.layout.names is None:
-        labels = tuple(f"x{d}" for d in linear.columns.tolist())
-    intercept = np.zeros_like(linear.intercept) if isinstance(model.family, SetFamily) else linear.intercept
-    return StageWeights(f"{name}_stage_{stage}", labels, linear.coef[:, linear.columns], intercept)
+    names, unnamed = model.source.labels(linear.columns), model.layout.names is None
+    columns = tuple(f"x{label}" if unnamed else label for label in names)
+    ranks = isinstance(model.family, SetFamily)
+    found = StageWeights(f"{name}_stage_{stage}", columns, linear.coef[:, linear.columns], linear.intercept, ranks)
+    taken = {"vespa": None, "pmml": TARGET}.get(format, None if ranks else CONSTANT)
+    for column in columns:
+        if column == taken:
+            raise ValueError(f"column {shown(column)} has the name that format {shown(format)} needs: rename it")
+        if not column.isprintable() or (format == "vespa" and not FEATURE.fullmatch(column)):
+            raise ValueError(f"column {shown(column)} has a name that format {shown(format)} cannot hold: rename it")
+    return found
 
 
-def _solr(model: AnytimeModel, stages: list[StageWeights], name: str) -> str:
+def _solr(stages: list[StageWeights], model: AnytimeModel, name: str) -> str:
     return _as_json(
         [
             {
@@ -133,7 +161,7 @@ def _solr(model: AnytimeModel, stages: list[StageWeights], name: str) -> str:
     )
 
 
-def _elasticsearch(model: AnytimeModel, stages: list[StageWeights], name: str) -> str:
+def _elasticsearch(stages: list[StageWeights], model: AnytimeModel, name: str) -> str:
     return _as_json(
         [
             {"model": {"name": stage.name, "model": {"type": "model/linear", "definition": json.dumps(stage.weights)}}}
@@ -146,71 +174,58 @@ def _as_json(models: list[dict[str, object]]) -> str:
     return json.dumps(models[0] if len(models) == 1 else models, indent=1) + "\n"
 
 
-def _vespa(model: AnytimeModel, stages: list[StageWeights], name: str) -> str:
-    """Return a rank profile; columns are attributes, unless their names are rank features such as ``bm25(title)``."""
+def _vespa(stages: list[StageWeights], model: AnytimeModel, name: str) -> str:
     lines = [f"rank-profile {name} inherits default {{"]
     for stage in stages:
-        terms = [str(float(stage.intercept[0]))]
-        for column, weight in zip(stage.columns, stage.coef[0].tolist(), strict=True):
-            feature = f"attribute({column})" if re.fullmatch(r"[A-Za-z_]\w*", column, re.ASCII) else column
-            terms.append(f"{weight} * {feature}")
-        lines += [f"    function {stage.name}() {{", f"        expression: {' + '.join(terms)}", "    }"]
-    lines += ["    first-phase {", f"        expression: {stages[-1].name}()", "    }", "}"]
+        features = [f"attribute({column})" if NAME.fullmatch(column) else column for column in stage.columns]
+        terms = [f"{weight} * {each}" for weight, each in zip(stage.coef[0].tolist(), features, strict=True)]
+        expression = " + ".join([str(float(stage.intercept[0])), *terms])
+        lines += [f"    function {stage.name}() {{", f"        expression: {expression}", "    }"]
+    lines += ["    first-phase {", f"        expression: {stages[-1].name}", "    }", "}"]
     return "\n".join(lines) + "\n"
 
 
-def _pmml(model: AnytimeModel, stages: list[StageWeights], name: str) -> str:
-    """Return a RegressionModel of one stage."""
+def _pmml(stages: list[StageWeights], model: AnytimeModel, name: str) -> str:
+    """Return a RegressionModel of one stage; two classes are a softmax, one of whose scores is zero."""
     if len(stages) != 1:
         raise ValueError("a PMML file holds one stage: leave all_stages out, and name a stage or budget")
-    stage, classes = stages[0], None if model.classes is None else [str(c) for c in model.classes.tolist()]
-    if classes is None and model.family.loss not in PMML_MEANS:
-        raise TypeError(f"PMML has no mean for the loss {shown(model.family.loss)}")
-    if classes is None and model.n_targets > 1:
-        raise TypeError("PMML holds one target, the model has several: use to_onnx")
-    root = ElementTree.Element("PMML", version="4.4", xmlns=PMML)
-    ElementTree.SubElement(root, "Header", description=f"{model.estimator}, {stage.name}")
-    fields = ElementTree.SubElement(root, "DataDictionary")
-    for column in stage.columns:
-        ElementTree.SubElement(fields, "DataField", name=column, optype="continuous", dataType="double")
-    kind = {"optype": "continuous", "dataType": "double"} if classes is None else {
-        "optype": "categorical", "dataType": "string"
-    }  # fmt: skip
-    target = ElementTree.SubElement(fields, "DataField", {"name": "target", **kind})
-    for label in classes or ():
-        ElementTree.SubElement(target, "Value", value=label)
-    normal = PMML_MEANS[model.family.loss] if classes is None else "logit" if len(classes) == 2 else "softmax"
-    regression = ElementTree.SubElement(
-        root, "RegressionModel", modelName=stage.name, normalizationMethod=normal,
-        functionName="regression" if classes is None else "classification",
-    )  # fmt: skip
-    schema = ElementTree.SubElement(regression, "MiningSchema")
-    for column in stage.columns:
-        ElementTree.SubElement(schema, "MiningField", name=column)
-    ElementTree.SubElement(schema, "MiningField", name="target", usageType="target")
-    for labels, coef, intercept in _tables(stage, classes):
-        table = ElementTree.SubElement(regression, "RegressionTable", {"intercept": str(intercept), **labels})
-        for column, weight in zip(stage.columns, coef, strict=True):
-            ElementTree.SubElement(table, "NumericPredictor", name=column, coefficient=str(weight))
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _tables(stage: StageWeights, classes: list[str] | None) -> list[tuple[dict[str, str], list[float], float]]:
-    """Return the class, the weights and the intercept of every regression table; two classes need the second alone."""
-    coef, intercept = stage.coef.tolist(), stage.intercept.tolist()
-    if classes is None:
-        return [({}, coef[0], intercept[0])]
+    if model.calibration is not None:
+        raise TypeError(
+            "PMML has no calibrated probabilities, and this model is calibrated: use to_onnx, or fit with "
+            "calibration=None"
+        )
+    stage, classes = stages[0], [] if model.classes is None else list(map(str, model.classes.tolist()))
+    if odd := [label for label in classes if not label.isprintable()]:
+        raise ValueError(f"class {shown(odd[0])} has characters that PMML cannot hold")
+    coef, intercept = stage.coef, stage.intercept
     if len(classes) == 2:
-        none = [0.0] * len(stage.columns)
-        return [
-            ({"targetCategory": classes[1]}, coef[0], intercept[0]), ({"targetCategory": classes[0]}, none, 0.0)
-        ]  # fmt: skip
-    return [({"targetCategory": label}, w, c) for label, w, c in zip(classes, coef, intercept, strict=True)]
+        coef, intercept = np.vstack([0 * coef, coef]), np.append(0.0, intercept)
+    root = Element("PMML", version="4.4", xmlns="http://www.dmg.org/PMML-4_4")
+    SubElement(root, "Header", description=f"{model.estimator}, {stage.name}")
+    fields = SubElement(root, "DataDictionary")
+    for column in stage.columns:
+        SubElement(fields, "DataField", name=column, optype="continuous", dataType="double")
+    optype, kind = ("categorical", "string") if classes else ("continuous", "double")
+    target = SubElement(fields, "DataField", name=TARGET, optype=optype, dataType=kind)
+    for label in classes:
+        SubElement(target, "Value", value=label)
+    means = "softmax" if classes else PMML_MEANS[model.family.loss]
+    what = "classification" if classes else "regression"
+    found = SubElement(root, "RegressionModel", modelName=stage.name, functionName=what, normalizationMethod=means)
+    schema = SubElement(found, "MiningSchema")
+    for column in stage.columns:
+        SubElement(schema, "MiningField", name=column)
+    SubElement(schema, "MiningField", name=TARGET, usageType="target")
+    for k, (weights, constant) in enumerate(zip(coef.tolist(), intercept.tolist(), strict=True)):
+        category = {"targetCategory": classes[k]} if classes else {}
+        table = SubElement(found, "RegressionTable", {"intercept": str(constant), **category})
+        for column, weight in zip(stage.columns, weights, strict=True):
+            SubElement(table, "NumericPredictor", name=column, coefficient=str(weight))
+    indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
 
 
-PMML_MEANS: Mapping[str, str] = {"squared_error": "none", "poisson": "exp", "listwise": "none", "cox": "none"}
-FORMATS: Mapping[str, Callable[[AnytimeModel, list[StageWeights], str], str]] = {
+FORMATS: Mapping[str, Callable[[list[StageWeights], AnytimeModel, str], str]] = {
     "solr": _solr,
     "elasticsearch": _elasticsearch,
     "vespa": _vespa,

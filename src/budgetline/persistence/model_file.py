@@ -13,7 +13,8 @@ from budgetline.files import PathName, encode, kind_of, read, write_atomically
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model, as_staged
 from budgetline.optimality import Plan
-from budgetline.persistence.model_record import ESTIMATORS, LinearEstimator, ModelRecord, estimator_of, record_of_model
+from budgetline.persistence.model_record import ModelRecord, record_of_model
+from budgetline.persistence.restored_model import ESTIMATORS, LinearEstimator, estimator_of
 from budgetline.persistence.staged_record import StagedRecord, record_of_staged, staged_of
 
 KIND, STAGED = "model", "staged estimators"

@@ -38,12 +38,13 @@ def to_onnx(model: object, path: PathName | None = None) -> Proto:
       whole sequence.
 
     Outputs: ``prediction`` of a regressor, shape (N,) or (N, P); ``label`` (N,), ``probabilities`` (N, P) and
-    ``scores``, as of ``decision_function``, of a classifier. Groups, costs, columns and classes are in the metadata, as
-    JSON.
+    ``scores``, as of ``decision_function``, of a classifier: probabilities and labels are calibrated as those of the
+    model. Groups, costs, columns and classes are in the metadata, as JSON.
 
     Parameters
     ----------
-    model : as in ``save``
+    model
+        As in ``save``.
     path : path, optional
         Also write the graph there, in full or not at all.
 
@@ -68,9 +69,10 @@ def to_onnx(model: object, path: PathName | None = None) -> Proto:
     except ImportError as error:
         raise ImportError("to_onnx needs onnx: pip install 'budgetline[onnx]'") from error
     graph = Graph(onnx)
-    scores = _add_scores(graph, fitted)
+    scores, chosen = _add_scores(graph, fitted)
     if fitted.classes is not None:
-        _add_classes(graph, fitted, scores, _labels(fitted.classes))
+        _add_shaped(graph, fitted, scores, "scores")
+        _add_classes(graph, _add_calibrated(graph, fitted, scores, chosen), _labels(fitted.classes))
     else:
         node = MEANS[type(fitted.family)]
         _add_shaped(graph, fitted, graph.node(node, scores) if node else scores, "prediction")
@@ -95,8 +97,8 @@ def _columns(model: AnytimeModel) -> Positions:
     return np.arange(1 if model.encoding is None else model.encoding.ends[1])
 
 
-def _add_scores(graph: Graph, model: AnytimeModel) -> str:
-    """Add the inputs and return the scores (N, P)."""
+def _add_scores(graph: Graph, model: AnytimeModel) -> tuple[str, str]:
+    """Add the inputs and return the scores (N, P), and the stage."""
     columns = _columns(model)
     models = [model.stages.at_stage(stage) for stage in range(model.n_stages + 1)]
     table, chosen = _add_table(graph, model, columns), _add_choice(graph, model)
@@ -105,7 +107,22 @@ def _add_scores(graph: Graph, model: AnytimeModel) -> str:
     masks = graph.constant([np.isin(columns, m.columns) for m in models], np.bool_)
     # columns that the stage does not use are zero whatever they hold
     read = graph.node("Where", graph.node("Gather", masks, chosen, axis=0), table, graph.constant(0.0))
-    return graph.node("Add", graph.node("MatMul", read, coef), intercept)
+    return graph.node("Add", graph.node("MatMul", read, coef), intercept), chosen
+
+
+def _add_calibrated(graph: Graph, model: AnytimeModel, scores: str, chosen: str) -> str:
+    """Return the calibrated scores: the formula of ``Calibration``, with log(1 + e^−|η|) and |η| of scores η."""
+    if (calibration := model.calibration) is None:
+        return scores
+    slopes, above = calibration.slopes[:, 0], calibration.slopes[:, -1]
+    linear = graph.node("Mul", scores, graph.take((slopes + above) / 2, chosen))
+    if calibration.slopes.shape[1] == 1:
+        return linear
+    size = graph.node("Abs", scores)
+    raised = graph.node("Add", graph.node("Exp", graph.node("Neg", size)), graph.constant(1.0))
+    bent = graph.node("Add", graph.node("Mul", size, graph.constant(0.5)), graph.node("Log", raised))
+    bent = graph.node("Mul", bent, graph.take(above - slopes, chosen))
+    return graph.node("Add", graph.node("Add", linear, bent), graph.take(calibration.offsets, chosen))
 
 
 def _add_choice(graph: Graph, model: AnytimeModel) -> str:
@@ -129,12 +146,13 @@ def _add_shaped(graph: Graph, model: AnytimeModel, found: str, name: str) -> Non
     graph.output(name, np.float64, model.target_shape)
 
 
-def _add_classes(graph: Graph, model: AnytimeModel, scores: str, labels: Array) -> None:
-    _add_shaped(graph, model, scores, "scores")
+def _add_classes(graph: Graph, scores: str, labels: Array) -> None:
+    """Add the outputs label and probabilities, from calibrated scores."""
     if labels.size == 2:
         both = graph.side_by_side([graph.node("Neg", scores), scores])
         graph.node("Sigmoid", both, name="probabilities")
-        number = graph.cast(graph.node("Greater", "scores", graph.constant(0.0)), graph.whole)
+        above = graph.node("Squeeze", scores, graph.constant([1], np.int64))
+        number = graph.cast(graph.node("Greater", above, graph.constant(0.0)), graph.whole)
     else:
         graph.node("Softmax", scores, name="probabilities", axis=1)
         number = graph.node("ArgMax", scores, axis=1, keepdims=0)

@@ -13,11 +13,12 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from budgetline.bounds.certificate import SHOWN
-from budgetline.budgets import affordable
+from budgetline.budgets import fold_costs, folds_that_agree
 from budgetline.evaluation import BudgetCurve, timeliness
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.metrics import label_of
 from budgetline.glm.families import SquaredError
+from budgetline.glm.set_families import SetFamily
 from budgetline.inputs import check_weight
 from budgetline.messages import cut, shown
 from budgetline.model.anytime import AnytimeModel, Staged
@@ -32,7 +33,11 @@ from budgetline.report.report import Report
 
 Record = dict[str, object]
 LOSSES = {"squared_error": "squared error", "log_loss": "log loss", "poisson": "Poisson deviance"}
+LOSSES |= {"listwise": "softmax loss of queries", "cox": "partial likelihood"}
 """What people call the losses; others go by their class."""
+TASKS = {"listwise": "ranking", "cox": "survival"}
+"""Tasks by their losses; those of other losses depend on classes."""
+USUAL_METRICS = {"ranking": "ndcg@10", "survival": "concordance"}
 LONGEST_SETTING, LONGEST_IN_REPORT = 1000, 200
 """Longer settings are cut to these numbers of characters."""
 SAME_DATA = 1e-6
@@ -77,7 +82,7 @@ def describe(
     rows = _num_samples(y) if y is not None else None if moments is None else moments.n_samples
     groups, bought = model.groups, groups_with_columns(model)
     counts = (rows, model.source.n_features, len(bought), len(groups) - len(bought), weight is not None)
-    task = "regression" if model.classes is None else "classification"
+    task = task_name(model)
     loss = LOSSES.get(model.family.loss, type(model.family).__name__)
     return Report(
         title=title or f"{model.estimator} of {len(model.sequence)} groups",
@@ -94,6 +99,11 @@ def describe(
         shared=dict(groups.shared),
         required={name: required for name, required in groups.requires.items() if name in bought},
     )
+
+
+def task_name(model: Staged) -> str:
+    """Return what a model predicts: "regression", "classification", "ranking" or "survival"."""
+    return "classification" if model.classes is not None else TASKS.get(model.family.loss, "regression")
 
 
 def class_names(model: Staged) -> tuple[str, ...]:
@@ -119,9 +129,13 @@ def order_columns(model: Staged, explained: BudgetCurve) -> dict[str, list[float
 
 def _order_steps(model: Staged, explained: BudgetCurve, folds: Sequence[BudgetCurve]) -> tuple[content.OrderStep, ...]:
     widths, linear, found = groups_with_columns(model), isinstance(model, AnytimeModel), []
-    for step, group, cost, spent, gain, part in zip(*order_columns(model, explained).values(), strict=True):
+    reached = fold_costs(model.sequence.groups, [(fold.groups, fold.costs) for fold in folds])
+    agree = (
+        folds_that_agree(model.sequence.cumulative_costs, reached).tolist() if folds else [None] * len(model.sequence)
+    )
+    columns = (*order_columns(model, explained).values(), agree)
+    for step, group, cost, spent, gain, part, agreement in zip(*columns, strict=True):
         name = str(group)
-        agreement = sum(name in fold.groups[: int(affordable(fold.costs, spent))] for fold in folds) if folds else None
         own = known(gain) if linear else None  # else, gains are those of the model that learned the order
         found.append(content.OrderStep(int(step), name, widths.get(name, 0), cost, spent, own, known(part), agreement))
     return tuple(found)
@@ -138,7 +152,8 @@ def model_record(model: AnytimeModel) -> Record:
     groups = model.groups
     return {
         "estimator": model.estimator,
-        **({"task": "regression"} if model.classes is None else {"task": "classification", "classes": model.classes}),
+        "task": task_name(model),
+        **({} if model.classes is None else {"classes": model.classes}),
         "columns": model.source.n_features,
         "column_names": model.source.names,
         "sequence": order_columns(model, training_curve(model)),
@@ -183,6 +198,8 @@ def how_chosen(model: AnytimeModel) -> str:
 def target_amounts(model: Staged, y: object = None, weight: object = None) -> dict[str, float | None]:
     """Return the means of the targets, or the frequencies of the classes: of rows, or as the model predicts them."""
     names = class_names(model)
+    if isinstance(model.family, SetFamily):  # which is about the order of rows
+        return {}
     if y is not None:
         n = _num_samples(y)
         means = np.average(model.encode_target(y, n), axis=0, weights=check_weight(weight, n))
@@ -205,15 +222,11 @@ def prefix_record(report: Content, budget: float) -> Record:
     return {"groups": report.prefix(stage), "cost": report.training_curve.costs[stage], "value": value, "error": error}
 
 
-def plan_explained(plan: Plan) -> float:
-    """Return the share of the training loss that a plan removes, as `order_columns` counts it."""
-    return float(training_curve(plan.model_).values[-1])
-
-
 def plan_record(plan: Plan) -> Record:
     """Return a plan, and what is proven of it, as numbers and in words.
 
-    The value and its bound subtract the ridge penalty and the correction; ``explained`` does not.
+    The value and its bound subtract the ridge penalty and the correction; ``explained``, as in `order_columns`, does
+    not.
     """
     if plan.optimal:
         proof, meaning = "proven best", "No other groups within this budget explain the known rows better."
@@ -223,9 +236,11 @@ def plan_record(plan: Plan) -> Record:
     else:
         proof = "the best found"
         meaning = "A short search found nothing better within this budget. That there is nothing better is not proven."
+    if plan.model_.penalties is not None:
+        meaning += " What counts is what groups explain less the correction of the model."
     names = ("groups", "cost", "value", "bound", "ratio", "optimal", "refitted")
     numbers = {name: getattr(plan, name) for name in names}
-    return {**numbers, "explained": plan_explained(plan), "proven": proof, "meaning": meaning}
+    return {**numbers, "explained": float(training_curve(plan.model_).values[-1]), "proven": proof, "meaning": meaning}
 
 
 def next_record(model: AnytimeModel, ranking: NextGroups) -> Record:
@@ -243,7 +258,8 @@ def effects_record(model: AnytimeModel, budget: float | None = None) -> Record:
     effects, in_all = effect_records(model, budget)
     stage = len(model.sequence) if budget is None else model.sequence.stage_at(budget)
     drawn = [{"group": each.group, "caption": each.caption, "picture": each.picture} for each in effects]
-    return {"stage": stage, "effects": drawn, "in_all": in_all}
+    bands = any(each.margins for each in effects)
+    return {"stage": stage, "effects": drawn, "in_all": in_all, "bands": bands}
 
 
 # -- comparisons and proofs --------------------------------------------------------------------------------------
@@ -271,7 +287,7 @@ def check_certificate(certificate: object, model: AnytimeModel) -> None:
         "costs": theirs.shared == ours.shared and np.array_equal(theirs.costs, ours.costs),
         "order": np.array_equal(certificate.order, model.sequence.order),
         "alpha": certificate.alpha == model.alpha,
-        "loss": (certificate.loss == "squared_error") == model.squared_error,
+        "loss": model.squared_error,
         "data": abs(certificate.null_value - null_value) <= SAME_DATA * null_value,
     }
     if others := [name for name, equal in same.items() if not equal]:

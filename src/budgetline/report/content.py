@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from budgetline.budgets import affordable, points_of_stages
-from budgetline.evaluation.pictures import ScoreEffect
+from budgetline.evaluation.pictures import ScoreEffect, survival_picture
 
-TRAINING, CROSS_VALIDATED, BOUND, PLANS = "training", "cross-validated", "bound", "plans"
+TRAINING, CROSS_VALIDATED, BOUND = "training", "cross-validated", "bound"
 
 Figures = tuple[float | None, ...]
 
@@ -73,7 +73,7 @@ class OrderStep:
 class ReportCurve:
     """Values of the metric against cost, a step function; the first point is the model without groups.
 
-    The kind is "training" (a point per stage), "cross-validated" (a point at every cost of any fold), "plans", or
+    The kind is "training" (a point per stage), "cross-validated" (a point at every cost of any fold), or
     "bound", which holds up to and including the next cost. ``errors`` may be empty.
     """
 
@@ -145,27 +145,6 @@ class CertifiedOrder:
 
 
 @dataclass(frozen=True)
-class Purchase:
-    """Groups that are bought together."""
-
-    groups: tuple[str, ...]
-    cost: float
-
-
-@dataclass(frozen=True)
-class KnownBudgets:
-    """What a budget buys if it is known in advance: the best sets that were found for some budgets.
-
-    ``sets`` are those of the model, the cheapest first. A budget buys the last set that it can pay for. ``curve``, of
-    kind "plans", is what to expect: cross-validated, each fold with its own sets.
-    """
-
-    budgets: tuple[float, ...]
-    sets: tuple[Purchase, ...]
-    curve: ReportCurve
-
-
-@dataclass(frozen=True)
 class StageCounts:
     """Held-out rows of the first and the second class after a stage, by bins of probability; weighted if rows are."""
 
@@ -198,6 +177,56 @@ class Probabilities:
 
 
 @dataclass(frozen=True)
+class StageInterval:
+    """After a stage, targets lie from ``lower`` to ``upper`` around the prediction; ``covered`` is the measured share.
+
+    ``error`` is its standard error.
+    """
+
+    stage: int
+    lower: float
+    upper: float
+    covered: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals that hold a share of the targets of held-out rows, at some stages."""
+
+    coverage: float
+    stages: tuple[StageInterval, ...]
+
+
+@dataclass(frozen=True)
+class RiskGroup:
+    """Held-out rows of one third of the risks at a budget; the shares without an event up to some times."""
+
+    budget: float
+    name: str
+    rows: int
+    events: int
+    observed: tuple[float, ...]
+    predicted: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RiskGroups:
+    """Thirds of the held-out risks at some budgets: survival as observed (Kaplan-Meier) and predicted, at ``times``."""
+
+    times: tuple[float, ...]
+    groups: tuple[RiskGroup, ...]
+
+    @property
+    def pictures(self) -> dict[float, str]:
+        """Survival functions as SVG, by budget."""
+        by_budget: dict[float, list[tuple[str, tuple[float, ...], tuple[float, ...]]]] = {}
+        for group in self.groups:
+            by_budget.setdefault(group.budget, []).append((group.name, group.observed, group.predicted))
+        return {budget: survival_picture(self.times, several) for budget, several in by_budget.items()}
+
+
+@dataclass(frozen=True)
 class Content:
     """Everything that a report says; `budgetline.Report` renders it."""
 
@@ -218,8 +247,9 @@ class Content:
     certificate: CertifiedOrder | None = None
     effects: tuple[ScoreEffect, ...] = ()
     effects_in_all: int = 0
-    plans: KnownBudgets | None = None
     probabilities: Probabilities | None = None
+    risks: RiskGroups | None = None
+    intervals: Intervals | None = None
 
     @property
     def total_cost(self) -> float:
@@ -251,7 +281,7 @@ class Content:
         return int(affordable(np.array(self.training_curve.costs[1:]), budget))
 
     def prefix(self, stage: int) -> tuple[str, ...]:
-        """Return the first groups of the sequence."""
+        """Return the first ``stage`` groups of the sequence."""
         return tuple(step.group for step in self.sequence[:stage])
 
     @cached_property

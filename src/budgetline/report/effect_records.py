@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
 
+from budgetline.arrays import Float
 from budgetline.encoding.encoders import MOST_SHOWN
 from budgetline.encoding.raw import known_table
 from budgetline.evaluation import effects_of
@@ -26,7 +27,8 @@ def effect_records(model: AnytimeModel, budget: float | None = None) -> tuple[tu
     # a column of rare categories says nothing
     parts = [part for part in every if np.isfinite(part.values).all() and np.any(part.values)]
     largest = np.sort(np.argsort([-np.ptp(part.values) for part in parts], kind="stable")[:MOST_EFFECTS])
-    return tuple(replace(parts[k], values=_short(parts[k].values)) for k in largest.tolist()), len(parts)
+    shown = (parts[k] for k in largest.tolist())
+    return tuple(replace(each, values=_short(each.values), margins=_short(each.margins)) for each in shown), len(parts)
 
 
 def with_rugs(effects: tuple[ScoreEffect, ...], fitted: object, X: object) -> tuple[ScoreEffect, ...]:
@@ -48,13 +50,22 @@ def with_rugs(effects: tuple[ScoreEffect, ...], fitted: object, X: object) -> tu
         if not (x := x[~np.isnan(x)]).size:
             return effect
         if encoding is None and (few := np.unique(x)).size <= MOST_SHOWN:
-            line = np.polyfit(axis.numbers, effect.values, 1) if len(axis.numbers) > 1 else (0.0, 0.0)
-            bars = Axis(axis.column, spikes=tuple(few.tolist()))
-            return replace(effect, axes=(bars,), values=_short(np.polyval(line, few).tolist()))
+            mean, bars = float(np.mean(axis.numbers)), Axis(axis.column, spikes=tuple(few.tolist()))
+            parts = (_on_line(axis.numbers, part, few, mean) for part in (effect.values, effect.margins))
+            values, margins = map(_short, parts)
+            return replace(effect, axes=(bars,), values=values, margins=tuple(map(abs, margins)))
         marks = np.quantile(x, (np.arange(MARKS) + 0.5) / MARKS)
         return replace(effect, axes=(replace(axis, rug=tuple(sorted({float(f"{mark:.5g}") for mark in marks}))),))
 
     return tuple(map(with_rug, effects))
+
+
+def _on_line(numbers: Sequence[float], values: Sequence[float], at: Float, mean: float) -> list[float]:
+    """Return the effect, or its margin, at other numbers: both are straight, and 0 at the mean."""
+    if not values:
+        return []
+    far = numbers[-1] - mean
+    return list(values[-1] * (at - mean) / far if far else 0 * at)
 
 
 def _short(values: Iterable[float]) -> tuple[float, ...]:

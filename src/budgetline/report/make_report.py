@@ -11,25 +11,35 @@ from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import as_metric
 from budgetline.evaluation.pictures import ScoreEffect
 from budgetline.evaluation.resampling import Samples, folds_in_words, make_folds
-from budgetline.inputs import check_number
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, Staged, as_model, as_staged
 from budgetline.optimality import Certificate
 from budgetline.progress import Progress
-from budgetline.report.builders import certified_order, check_certificate, class_names, describe, method_record
+from budgetline.report.builders import (
+    USUAL_METRICS,
+    certified_order,
+    check_certificate,
+    class_names,
+    describe,
+    method_record,
+    task_name,
+)
 from budgetline.report.content import ComparedMethods
 from budgetline.report.effect_records import effect_records, with_rugs
 from budgetline.report.formatting import COST_UNITS, warning_once
 from budgetline.report.on_folds import (
     OWN,
     Orders,
-    budgets_between,
+    RiskRows,
     counts_on_fold,
-    curve_of_known_budgets,
-    known_budgets,
+    errors_on_fold,
+    intervals,
     methods_of,
     other_orders,
     probabilities,
+    risk_groups,
+    risk_times,
+    risks_on_fold,
 )
 from budgetline.report.report import Report
 
@@ -47,13 +57,13 @@ def make_report(
     cv: object = 5,
     baselines: bool = True,
     sample_weight: object = None,
+    qid: object = None,
     groups: object = None,
     random_state: int = 0,
     title: str | None = None,
     unit: str = COST_UNITS,
     progress: Progress = None,
     certificate: Certificate | None = None,
-    plan_seconds: float = 5.0,
 ) -> Report:
     """Return the report of a fitted model: what each budget buys, and whether the order is worth it.
 
@@ -63,16 +73,15 @@ def make_report(
     X, y : the data that the model was fitted to, optional
         With them, the report has cross-validated values and other orders; without, the training curve only.
     metric, pos_label : as in `budget_curve`
-        Default: "roc_auc" for two classes, "accuracy" for more, else "explained"; without data always "explained".
+        Default, by the task: "roc_auc", "accuracy", "ndcg@10", "concordance" or "explained"; without data "explained".
     cv : int, splitter or iterable
         A number makes folds of shuffled rows, with equal shares of classes; for other folds pass a splitter.
-    baselines, plan_seconds : bool, float
-        Whether to compare with other orders on the same folds; seconds to search for sets for known budgets, or 0.
-    sample_weight, groups, progress : as in `cross_val_budget_curve`
+    baselines : bool
+        Whether to compare with other orders on the same folds.
+    sample_weight, qid, groups, progress : as in `cross_val_budget_curve`
     random_state : int, the seed of the folds and of a random order
     title, unit : the heading, and the unit of the costs, such as "dollars"
-    certificate : Certificate, optional
-        The certificate of this model, ``model.certificate()``: the report then shows how close the order is to optimal.
+    certificate : Certificate of this model, optional: the report then shows how close the order is to optimal
 
     Examples
     --------
@@ -84,26 +93,23 @@ def make_report(
     '16 of 524 points buy 94 % of the held-out improvement from all 22 groups.'
     """
     metric = metric if pos_label is None else as_metric(metric, pos_label)
-    found, rows = as_staged(model), Samples(X, y, sample_weight, None, groups)
+    found, rows = as_staged(model), Samples(X, y, sample_weight, qid, groups)
     title = _title(found, y) if title is None else title
-    _check_arguments(model, rows, metric, certificate, plan_seconds, title=title, unit=unit)
+    _check_arguments(model, rows, metric, certificate, title=title, unit=unit)
     if X is None:
         report = describe(found, training_curve(found))
     else:
         orders = other_orders(found, random_state) if baselines else {}
-        folds = make_folds(cv, found.classes is not None, random_state=random_state, grouped=groups is not None)
+        folds = make_folds(cv, found.classes is not None, random_state=random_state, grouped=rows.together is not None)
         with warning_once():
-            report = _with_data(model, orders, rows, metric, folds, progress, plan_seconds)
+            report = _with_data(model, orders, rows, metric, folds, progress)
     effects, in_all = _effects(found, model, X)
     proven = None if certificate is None else certified_order(certificate, report.total_cost, report.measure.name)
     return replace(report, title=title, unit=unit, effects=effects, effects_in_all=in_all, certificate=proven)
 
 
-def _check_arguments(
-    model: object, rows: Samples, metric: object, certificate: object, plan_seconds: object, **texts: object
-) -> None:
+def _check_arguments(model: object, rows: Samples, metric: object, certificate: object, **texts: object) -> None:
     """Raise an error unless the arguments of a report fit together."""
-    check_number("plan_seconds", plan_seconds, "number of seconds", ge=0)
     if (rows.X is None) != (rows.y is None):
         raise ValueError("give both X and y, or neither")
     if rows.X is not None and not hasattr(model, "get_params"):
@@ -113,7 +119,7 @@ def _check_arguments(
     if rows.X is None:
         if not isinstance(as_staged(model), AnytimeModel):
             raise ValueError("the report of StagedEstimators needs X and y, to evaluate its stages")
-        for name, given in (("sample_weight", rows.weight), ("groups", rows.groups)):
+        for name, given in (("sample_weight", rows.weight), ("qid", rows.qid), ("groups", rows.groups)):
             if given is not None:
                 raise ValueError(f"{name} needs X and y")
         if metric not in (None, "explained"):
@@ -145,35 +151,40 @@ def _with_data(
     metric: object,
     cv: object,
     progress: Progress,
-    seconds: float,
 ) -> Report:
-    """Return the report with curves on the data, cross-validated, and other orders and plans on the same folds."""
+    """Return the report with curves on the data, cross-validated, and other orders on the same folds."""
     found = as_staged(model)
-    rows = Samples.given(rows.X, rows.y, rows.weight, None, rows.groups)
+    rows = Samples.given(rows.X, rows.y, rows.weight, rows.qid, rows.groups)
     if metric is None:
-        metric = "explained" if found.classes is None else "roc_auc" if found.classes.size == 2 else "accuracy"
+        usual = USUAL_METRICS.get(task_name(found), "explained")
+        metric = usual if found.classes is None else "roc_auc" if found.classes.size == 2 else "accuracy"
     splits, costs = rows.splits(cv, found.classes is not None), (0.0, *found.sequence.cumulative_costs.tolist())
     # 1. fit every method to every fold, and look at the models of the folds
-    linear = isinstance(found, AnytimeModel)
-    budgets = budgets_between(costs) if linear and seconds > 0 else ()
-    two, seconds = linear and len(class_names(found)) == 2, seconds / (1 + len(splits))
-    curves, sets, counts = {name: list[BudgetCurve]() for name in (OWN, *orders)}, list[BudgetCurve](), list[Float]()
+    two = isinstance(found, AnytimeModel) and len(class_names(found)) == 2
+    of_numbers = task_name(found) == "regression" and not found.target_shape and rows.weight is None
+    errors = list[Float]()
+    at = tuple(share * costs[-1] for share in SHARES)
+    bought = tuple(budget for budget in at if found.sequence.stage_at(budget))
+    times, risks = risk_times(found, rows.y), list[list[RiskRows]]()
+    curves, counts = {name: list[BudgetCurve]() for name in (OWN, *orders)}, list[Float]()
     for fit in fits_on_folds(methods_of(model, orders), rows, metric, splits, progress):
         curves[fit.method].append(fit.curve)
-        if fit.method == OWN and budgets:
-            sets.append(curve_of_known_budgets(fit.fitted, rows.take(fit.test), metric, budgets, seconds))
         if fit.method == OWN and two:
             counts.append(counts_on_fold(fit.fitted, rows.take(fit.test), costs))
+        if fit.method == OWN and of_numbers:
+            errors.append(errors_on_fold(fit.fitted, rows.take(fit.test), costs))
+        if fit.method == OWN and times is not None:
+            risks.append(risks_on_fold(fit.fitted, rows.take(fit.test), bought, times))
     # 2. describe the model and what was found
-    training = budget_curve(model, rows.X, rows.y, metric=metric, sample_weight=rows.weight)
+    training = budget_curve(model, rows.X, rows.y, metric=metric, sample_weight=rows.weight, qid=rows.qid)
     held_out, made = BudgetCurve.mean(curves[OWN]), folds_in_words(cv)
     report = describe(found, training, held_out, y=rows.y, weight=rows.weight, folds_made=made)
-    at = tuple(share * report.total_cost for share in SHARES)
     notes = {OWN: "as fitted; each fold learns its own order"} | {name: note for name, (note, _) in orders.items()}
     methods = tuple(method_record(name, note, curves[name], report.total_cost, at) for name, note in notes.items())
     return replace(
         report,
         comparison=ComparedMethods(SHARES, at, methods) if orders else None,
-        plans=known_budgets(as_model(model), budgets, seconds, sets) if sets else None,
         probabilities=probabilities(costs, counts) if counts else None,
+        intervals=intervals(costs, errors) if len(errors) > 1 else None,
+        risks=None if times is None else risk_groups(bought, times, risks),
     )

@@ -1,39 +1,39 @@
-"""What a report does on every fold: other orders to compare with, sets for known budgets, and counted probabilities."""
+"""What a report does on every fold: other orders to compare with, and counted probabilities."""
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import _num_samples
 
-from budgetline.arrays import Float
+from budgetline.arrays import Float, Mask, Positions
 from budgetline.baselines import GroupLassoPath
 from budgetline.budgets import affordable
 from budgetline.estimators import AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.cross_validation import unsearched
-from budgetline.evaluation import BudgetCurve
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.resampling import Samples
+from budgetline.evaluation.survival import baseline_of, kaplan_meier, survival_of
 from budgetline.glm.families import SquaredError
-from budgetline.model.anytime import AnytimeModel, Staged, as_model
-from budgetline.optimality.known_budgets import known_sets
-from budgetline.report.builders import curve_record
-from budgetline.report.content import PLANS, KnownBudgets, Probabilities, Purchase, StageCounts
+from budgetline.glm.set_families import Cox
+from budgetline.inputs import check_survival
+from budgetline.model.anytime import Staged, as_model
+from budgetline.report.content import Intervals, Probabilities, RiskGroup, RiskGroups, StageCounts, StageInterval
 from budgetline.sequencing import RandomOrder
 
 OWN = "this model"
+RISKS, N_TIMES = ("low", "middle", "high"), 25
+RiskRows = tuple[Float, Mask, Positions, Float]
 Orders = dict[str, tuple[str, dict[str, Any]]]
 """Ways to order groups: name -> (description, settings of an estimator)."""
-N_BUDGETS = 10
-"""Sets are searched for this many budgets."""
-BELOW = 1 - 1e-9
+COVERAGE = 0.9
+"""Share of the targets that intervals are to hold."""
 MOST_STAGES = 40
-"""Probabilities are counted at this number of stages at most, evenly spread."""
+"""Probabilities are counted, and intervals measured, at this number of stages at most, evenly spread."""
 FINE = (0.001, 0.002, 0.003, 0.005, 0.007)
 """Thresholds below 1 %, and above 99 % mirrored: rare classes have small probabilities."""
 THRESHOLDS = np.array([*FINE, *np.arange(1, 100) / 100, *(1 - np.array(FINE[::-1]))]).round(3)
@@ -87,45 +87,6 @@ def _reordered(estimator: Any, settings: dict[str, Any]) -> Any:
     return unsearched(estimator).set_params(**settings)
 
 
-# -- budgets that are known in advance -------------------------------------------------------------------------
-
-
-def budgets_between(costs: Sequence[float]) -> tuple[float, ...]:
-    """Return budgets at which an order leaves much unspent, for the costs of its stages.
-
-    They are just below the costs at the upper ends of the widest gaps, and of the lower halves of such gaps. Gaps are
-    measured between square roots, so that small budgets count.
-    """
-    roots = np.sqrt(costs).tolist()
-    gaps = sorted((low - high, high) for low, high in pairwise([0.0, *roots]) if high > low)  # the widest first
-    found = list[float]()
-    while gaps and len(found) < N_BUDGETS:
-        width, high = gaps.pop(0)
-        found.append(BELOW * high**2)
-        insort(gaps, (width / 2, high + width / 2))
-    return tuple(sorted(found))
-
-
-def curve_of_known_budgets(
-    fitted: object, rows: Samples, metric: object, budgets: Sequence[float], seconds: float
-) -> BudgetCurve:
-    """Return the curve on held-out rows of the sets that a short search finds for budgets."""
-    found = known_sets(as_model(fitted), budgets, seconds)
-    return found.curve(fitted, rows.X, rows.y, metric, rows.weight)
-
-
-def known_budgets(
-    model: AnytimeModel, budgets: tuple[float, ...], seconds: float, curves: Sequence[BudgetCurve]
-) -> KnownBudgets | None:
-    """Return the sets of a model for budgets, and their curves on folds; None if all sets are prefixes of its order."""
-    found = known_sets(model, budgets, seconds)
-    if all(groups == model.sequence.groups[: len(groups)] for groups in found.groups):
-        return None
-    label = "held-out, if the budget is fixed beforehand: the best set found for it"
-    mean = curve_record(PLANS, label, BudgetCurve.mean(curves))
-    return KnownBudgets(budgets, tuple(map(Purchase, found.groups, found.costs.tolist())), mean)
-
-
 # -- probabilities ---------------------------------------------------------------------------------------------
 
 
@@ -142,8 +103,7 @@ def counts_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Flo
     order.
     """
     held = HeldOut.of(fitted, rows.X, rows.y, rows.weight)
-    after = affordable(held.model.sequence.cumulative_costs, np.array([costs[k] for k in counted_stages(costs)]))
-    after[0] = 0  # not even free groups
+    after = _bought(held, costs)
     positive = held.targets[:, 0] > 0.5
     weight = np.ones(positive.size) if held.weight is None else held.weight
     found = np.zeros((after.size, 2, THRESHOLDS.size + 1))
@@ -153,6 +113,70 @@ def counts_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Flo
             for k, members in enumerate((~positive, positive)):
                 found[here, k] = np.bincount(bins[members], weight[members], THRESHOLDS.size + 1)
     return found
+
+
+def errors_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
+    """Return y less its prediction for held-out rows, shape (stages, n), at the stages that are counted."""
+    held = HeldOut.of(fitted, rows.X, rows.y)
+    predicted = [view.respond("predict") for view in held.views()]
+    return np.array([held.targets[:, 0] - predicted[stage] for stage in _bought(held, costs)])
+
+
+def _bought(held: HeldOut, costs: Sequence[float]) -> Positions:
+    """Return how many groups the model of a fold buys at the stages that are counted."""
+    after = affordable(held.model.sequence.cumulative_costs, np.array([costs[k] for k in counted_stages(costs)]))
+    after[0] = 0  # not even free groups
+    return np.asarray(after)
+
+
+def intervals(costs: Sequence[float], folds: Sequence[Float]) -> Intervals:
+    """Return intervals from the errors of all folds; those that are measured on a fold come from the other folds."""
+    found, ends = [], ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2)
+    for k, stage in enumerate(counted_stages(costs)):
+        inside = []
+        for own, fold in enumerate(folds):
+            others = np.concatenate([each[k] for j, each in enumerate(folds) if j != own])
+            lower, upper = np.quantile(others, ends, method="weibull")
+            inside.append((lower <= fold[k]) & (fold[k] <= upper))
+        covered, n = float(np.concatenate(inside).mean()), sum(each.size for each in inside)
+        lower, upper = np.quantile(np.concatenate([each[k] for each in folds]), ends, method="weibull").tolist()
+        found.append(StageInterval(stage, lower, upper, covered, float(np.sqrt(covered * (1 - covered) / n))))
+    return Intervals(COVERAGE, tuple(found))
+
+
+def risks_on_fold(fitted: object, rows: Samples, budgets: Sequence[float], times: Float) -> list[RiskRows]:
+    """Return times, events, thirds of the risks and predicted survival of held-out rows, for every budget."""
+    held = HeldOut.of(fitted, rows.X, rows.y)
+    (known, hazards), scores = baseline_of(as_model(fitted)), held.all_scores
+    found = []
+    for stage in (affordable(held.model.sequence.cumulative_costs, np.array(budgets))).tolist():
+        risk = scores[:, stage]
+        third = np.argsort(np.argsort(risk, kind="stable")) * len(RISKS) // risk.size
+        survival = survival_of(risk, known, hazards[stage], times)
+        found.append((held.targets[:, 0], held.targets[:, 1] > 0, third, survival))
+    return found
+
+
+def risk_groups(budgets: Sequence[float], times: Float, folds: Sequence[Sequence[RiskRows]]) -> RiskGroups:
+    """Return the thirds of the risks at every budget, over all folds."""
+    found, of_budgets = [], dict(zip(budgets, zip(*folds, strict=True), strict=True))
+    for budget, several in of_budgets.items():
+        time, event, third, survival = map(np.concatenate, zip(*several, strict=True))
+        for k, name in enumerate(RISKS):
+            own = third == k
+            observed, predicted = kaplan_meier(time[own], event[own], times), survival[own].mean(axis=0)
+            counts = int(own.sum()), int(event[own].sum())
+            found.append(RiskGroup(budget, name, *counts, tuple(observed.tolist()), tuple(predicted.tolist())))
+    return RiskGroups(tuple(times.tolist()), tuple(found))
+
+
+def risk_times(model: Staged, y: object) -> Float | None:
+    """Return times from 0 to that by which most events have happened; None if the targets are no survival times."""
+    if not isinstance(model.family, Cox):
+        return None
+    baseline_of(as_model(model))  # with strata there is none, and every fold would need one
+    time, event = check_survival(y, _num_samples(y))
+    return np.linspace(0.0, np.quantile(time[event], 0.9), N_TIMES)
 
 
 def probabilities(costs: Sequence[float], counts: Sequence[Float]) -> Probabilities:

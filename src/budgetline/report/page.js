@@ -6,7 +6,6 @@ const curves = record.curves.map(curve => within(curve, total));
 const training = curves.find(c => c.kind === "training");
 const main = curves.find(c => c.kind === "cross-validated") || training;
 const limit = record.certificate ? record.certificate.curve : null;
-const plans = record.plans ? { ...record.plans, curve: within(record.plans.curve, total) } : null;
 const { costs } = training;
 const $ = id => document.getElementById(id);
 
@@ -39,7 +38,7 @@ let chart = null;
 function drawCurve() {
   const { svg, width, height } = canvasOf("curve", widthOf("curve") < 480 ? 280 : 380);
   const box = { left: measure.style === "percent" ? 54 : 52, right: width - 10, top: 30, bottom: height - 42 };
-  const drawn = [...curves, ...(plans ? [plans.curve] : []), ...(limit ? [limit] : [])];
+  const drawn = [...curves, ...(limit ? [limit] : [])];
   const x = costScale(total, box.left, box.right, width < 480 ? 4 : 7, bent);
   // The value without groups may lie so far from the others that these would share a narrow strip: then it is drawn at the edge.
   const later = drawn.flatMap(c => bounds({ values: c.values.slice(1), errors: c.errors?.slice(1) })), every = drawn.flatMap(bounds);
@@ -53,7 +52,6 @@ function drawCurve() {
   if (far) draw(svg, "text", { x: box.right - 4, y: y.place(main.values[0]) + (measure.greater_is_better ? -8 : 16), "text-anchor": "end" }, `${number(main.values[0], style)} with no groups${width < 480 ? "" : ", beyond this axis"}`);
   drawBand(svg, main, x, y, total);
   if (limit) draw(svg, "path", { class: "line line-bound", d: path(above) });
-  if (plans) drawSteps(svg, plans.curve, x, y, "line-plans", total);
   for (const curve of [...curves].reverse()) drawSteps(svg, curve, x, y, `line-${curve === main ? "main" : curve.kind}`, total);
   const now = draw(svg, "line", { class: "now", y1: box.top, y2: box.bottom });
   const known = costs.map((_, k) => k).filter(k => main.values[pointOf(k)] !== null);
@@ -187,21 +185,14 @@ function chip(name, kind) {
   found.className = kind;
   return found;
 }
-// What the budget buys if it is fixed beforehand, where that differs from the first groups of the order.
-function showKnown(bought) {
-  const set = plans ? plans.sets.findLast(s => s.cost <= budget * (1 + SLACK)) : undefined;
-  const without = set ? bought.filter(name => !set.groups.includes(name)) : [];
-  const more = set ? set.groups.filter(name => !bought.includes(name)) : [];
-  $("known").hidden = !plans;
-  if (!plans) return;
-  const k = lastWithin(plans.curve.costs, budget), value = plans.curve.values[k], effect = difference(main.values[pointAt(budget)], value);
-  const differs = without.length + more.length > 0, better = effect !== null && (measure.greater_is_better ? effect : -effect) > 0;
-  $("known-label").textContent = `If this budget is fixed beforehand: ${differs && better ? "buy these groups instead" : "buy the same groups"}`;
-  $("known-groups").replaceChildren(...(differs && better ? set.groups.map(name => chip(name, more.includes(name) ? "added" : "")) : []));
-  const expected = withError(value, errorAt(plans.curve, k), style);
-  $("known-what").textContent = differs && better
-    ? `cost ${amount(set.cost)}${without.length ? `, without ${without.join(", ")}` : ""}; held-out ${measure.label} ${expected} (${change(effect, style)})`
-    : differs ? "Another set explains more of the training data, but it is no better on held-out rows." : "No better set was found.";
+// Where most targets are around their predictions.
+function showInterval(stage) {
+  const found = record.intervals?.stages.findLast(s => s.stage <= stage);
+  $("interval").hidden = !found;
+  if (!found) return;
+  $("interval-label").textContent = `${amount(100 * record.intervals.coverage)} % of held-out targets`;
+  $("interval-ends").textContent = `prediction ${change(found.lower, "general")} to ${change(found.upper, "general")}`;
+  $("interval-measured").textContent = `measured coverage ${withError(found.covered, found.error, "percent")}`;
 }
 const slider = $("budget"), field = $("budget-number");
 function setBudget(wanted, by) {
@@ -217,7 +208,7 @@ function setBudget(wanted, by) {
   $("count").textContent = `${stage} of ${sequence.length}`;
   const bought = sequence.slice(0, stage).map(s => s.group);
   $("groups").replaceChildren(...(stage ? bought : ["none"]).map(name => chip(name, stage ? "" : "none")));
-  showKnown(bought);
+  showInterval(stage);
   $("next-group").replaceChildren(...(next ? named(next.group) : ["none: all groups are computed"]));
   const effect = next ? change(difference(main.values[pointOf(stage)], main.values[pointOf(stage + 1)]), style) : "";
   $("next-what").textContent = next
@@ -258,7 +249,6 @@ legend($("curve-legend"), [
   ["main", main.label],
   ...(main.errors.length ? [["band", "± one standard error"]] : []),
   ...(main === training ? [] : [["training", training.label]]),
-  ...(plans ? [["plans", plans.curve.label]] : []),
   ...(limit ? [["bound", limit.label]] : []),
 ]);
 if (chances) {

@@ -58,10 +58,12 @@ class Report(Content):
     required : dict group -> groups that must be bought before it
     effects : tuple of records with group, axes, output, of_class, values
         What columns add to the score at the last stage, those with the largest range of ``effects_in_all``.
-    plans : record with budgets, sets (groups, cost), curve; or None
-        What a budget buys if it is known in advance.
     probabilities : record with thresholds, stages (stage, first, second); or None
         Held-out rows of each of two classes, counted by the predicted probability of the second.
+    intervals : record with coverage, stages (stage, lower, upper, covered, error); or None
+        Of a regression: from where to where around the prediction held-out targets are, and the measured coverage.
+    risks : record with times, groups (budget, name, rows, events, observed, predicted); or None
+        Survival of held-out rows of low, middle and high risk.
 
     Examples
     --------

@@ -12,7 +12,6 @@ from budgetline.evaluation.pictures import ScoreEffect
 from budgetline.report.content import CertifiedOrder, Content
 from budgetline.report.formatting import (
     COST_UNITS,
-    MOST_LISTED,
     amount,
     at_least,
     change,
@@ -110,45 +109,6 @@ def _budgets(content: Content) -> Section:
     return Section("What each budget buys", intro, (*header, *names), tuple(rows), left)
 
 
-def _plans(content: Content) -> Section | None:
-    """Return the sets that differ from what the order buys for the same money, and what to expect of both."""
-    if (found := content.plans) is None:
-        return None
-    style, rows = content.measure.style, []
-    for each in found.sets:
-        prefix = content.prefix(content.stage_at(each.cost))
-        if set(each.groups) != set(prefix):
-            known, order = found.curve.at(each.cost), content.main_curve.at(each.cost)
-            effect = None if known[0] is None or order[0] is None else known[0] - order[0]
-            values = (with_error(*known, style), with_error(*order, style), change(effect, style))
-            rows.append((amount(each.cost), _in_terms_of(each.groups, prefix), *values))
-    header = ("budget from", "groups to buy", f"{content.measure.label}, held-out", "in order", "difference")
-    intro = (
-        "The order suits every budget, because it can stop anywhere. If the budget is fixed before the first group is"
-        " computed, another set of groups can be better. These sets explain more of the training data than the groups"
-        f" that the order buys for the same {content.unit}. All values are held-out. Each row holds up to the next, or"
-        " up to a budget from which the order explains more."
-    )
-    approximate = "" if content.task.loss == "squared error" else " Their models are approximations, not refits."
-    note = (
-        f"Sets for a fixed budget come from a short search at {count(len(found.budgets), 'budget')}, once for the model"
-        " of each fold, evaluated on its held-out rows. A budget between two of these buys the set of the lower one,"
-        f" or what the order buys.{approximate} Nothing is proven about these sets: model.plan(budget), or budgetline"
-        " plan, searches longer."
-    )
-    return Section("If the budget is fixed beforehand", intro, header, tuple(rows), frozenset({1}), (note,))
-
-
-def _in_terms_of(groups: tuple[str, ...], prefix: tuple[str, ...]) -> str:
-    """Return the names of the groups; for many groups, how they differ from the first groups of the order."""
-    if len(groups) <= MOST_LISTED:
-        return ", ".join(groups) or "none"
-    without = [name for name in prefix if name not in groups]
-    more = [name for name in groups if name not in prefix]
-    changes = (f"without {', '.join(without)}" if without else "", f"with {', '.join(more)}" if more else "")
-    return f"the first {len(prefix)} of the order, {', '.join(filter(None, changes))}"
-
-
 def _thresholds(content: Content) -> Section | None:
     """Return what some thresholds do after the best stage."""
     if (found := content.probabilities) is None:
@@ -168,14 +128,61 @@ def _thresholds(content: Content) -> Section | None:
     return Section("Choose a threshold", intro, header, tuple(rows), frozenset({0}))
 
 
+def _risks(content: Content) -> Section | None:
+    """Return what happened to rows of low, middle and high risk, at times between the first and the last."""
+    if (found := content.risks) is None:
+        return None
+    places = [len(found.times) * k // 4 for k in (1, 2, 3)]
+    header = (
+        "risk",
+        f"budget in {content.unit}",
+        "rows",
+        "events",
+        *(f"no event by {found.times[k]:.4g}" for k in places),
+    )
+    rows = []
+    for group in found.groups:
+        cells = (f"{share(group.observed[k])} ({share(group.predicted[k])} predicted)" for k in places)
+        rows.append((group.name, amount(group.budget), f"{group.rows:,}", f"{group.events:,}", *cells))
+    intro = (
+        "Held-out rows are divided into thirds by their risk, as the model of each budget sees it. The further apart"
+        " their curves are, the more the budget tells. Solid lines are what happened (Kaplan-Meier), dashed lines are"
+        " predictions."
+    )
+    return Section("Who is at risk", intro, header, tuple(rows), frozenset({0}))
+
+
+def _intervals(content: Content) -> Section | None:
+    """Return between which errors most targets are, after some stages."""
+    if (found := content.intervals) is None:
+        return None
+    rows = []
+    for each in found.stages:
+        ends = (
+            change(each.lower, "general"),
+            change(each.upper, "general"),
+            number(each.upper - each.lower, "general"),
+        )
+        cells = (amount(content.training_curve.costs[each.stage]), count(each.stage, "group"), *ends)
+        rows.append((*cells, with_error(each.covered, each.error, "percent")))
+    header = ("budget from", "groups computed", "from", "to", "width", "measured coverage")
+    intro = (
+        f"{100 * found.coverage:g} % of the targets of held-out rows lie between these distances from the prediction."
+        " The coverage of each fold is measured with intervals from the other folds, ± its standard error. Intervals"
+        " for single rows, which may be wider where errors are larger, come from predict_interval."
+    )
+    return Section("How far off are predictions?", intro, header, tuple(rows), frozenset({1}))
+
+
 def _effects(content: Content) -> Section | None:
     """Return, for every effect, its lowest and its highest value, and where they are."""
     if not content.effects:
         return None
     rows, two = [], len(content.task.classes) == 2
     for effect in content.effects:
-        ends = (effect.values.index(end(effect.values)) for end in (min, max))
-        cells = (cell for k in ends for cell in (number(effect.values[k], "general"), _place(effect, k)))
+        ends, margins = (effect.values.index(end(effect.values)) for end in (min, max)), effect.margins
+        values = ((with_error(effect.values[k], margins[k] if margins else None, "general"), k) for k in ends)
+        cells = (cell for text, k in values for cell in (text, _place(effect, k)))
         rows.append((effect.name if two else effect.caption, effect.group, *cells))
     lowest, highest = (f", towards {name}" for name in content.task.classes) if two else ("", "")
     header = ("column", "group", f"lowest effect{lowest}", "at", f"highest effect{highest}", "at")
@@ -195,6 +202,13 @@ def _about_effects(content: Content) -> str:
         f"What each column adds to {score} when all groups are bought. Numbers have a curve, with marks where the data"
         " are. Categories have bars, and pairs of columns have shades. Every effect has mean 0 over the training data."
     )
+    if all(effect.margins for effect in content.effects):
+        found += (
+            " Light bands, thin lines and ± are pointwise bands of 90 %: how far the noise of the rows may have moved"
+            " an effect, if the choice of the groups is taken as given."
+        )
+    else:
+        found += " There are no bands, because the dispersion of the loss, or of so few rows, is unknown."
     if len(content.effects) < content.effects_in_all:
         found += f" These are the {len(content.effects)} effects with the largest range, of {content.effects_in_all:,}."
     return found
@@ -277,8 +291,9 @@ def _details(content: Content) -> Section:
 SECTIONS: dict[str, Callable[[Content], Section | None]] = {
     "order": _order,
     "buys": _budgets,
-    "plans": _plans,
     "thresholds": _thresholds,
+    "intervals": _intervals,
+    "risks": _risks,
     "effects": _effects,
     "comparison": _comparison,
     "optimality": _optimality,

@@ -76,12 +76,12 @@ class EarlyExit:
         return cls(tuple(ScoreChange.learn(own, scores[-1]) for own in scores), float(threshold))
 
     def chance(self, stage: int, scores: ArrayLike) -> Float:
-        """Return the probability that the decision changes after a stage, shape (n,), at scores (n, P)."""
+        """Return the probability that the decision changes after a stage, shape (n,), at its scores (n, P)."""
         change = self.changes[stage - 1]
         return np.asarray((1 + change.changed(np.asarray(scores, dtype=np.float64))) / (1 + len(change.rest)))
 
     def decided(self, stage: int, scores: Float) -> bool:
-        """Return whether the remaining groups would hardly change any decision at scores (n, P)."""
+        """Return whether the remaining groups would hardly change any decision at ``scores`` (n, P) of a stage."""
         return bool((self.chance(stage, scores) < self.threshold).all())
 
     def check(self, model: Staged) -> None:

@@ -60,7 +60,6 @@ class QueueLane:
         self._closed = False
 
     def start(self, call: Call) -> None:
-        """Queue the call, or refuse it."""
         with self._lock:
             refusal = CLOSED if self._closed else self._prepare()
             if refusal is None:
@@ -70,11 +69,9 @@ class QueueLane:
             call.end(refusal, self._clock.now())
 
     def abandon(self, call: Call) -> None:
-        """Mark the call."""
         call.abandoned = True  # without the lock: a run may end when Python collects it, in the middle of anything
 
     def close(self, grace: float) -> None:
-        """End the threads; one that hangs ends when its function returns, or with the program."""
         with self._lock:
             self._closed = True
         end = self._clock.now() + grace
@@ -146,7 +143,6 @@ class AsyncLane:
         self._closed = False
 
     def start(self, call: Call) -> None:
-        """Begin the call on the loop."""
         coroutine = run_async(call.extractor, call.reader, call.raws)
         try:
             call.future = asyncio.run_coroutine_threadsafe(coroutine, self.open())
@@ -162,7 +158,6 @@ class AsyncLane:
         call.future.add_done_callback(done)
 
     def abandon(self, call: Call) -> None:
-        """Cancel the call."""
         call.abandoned = True
         if call.future is not None:
             call.future.cancel()
@@ -179,7 +174,6 @@ class AsyncLane:
             return self._loop
 
     def close(self, grace: float) -> None:
-        """End the lane's own loop, and cancel what runs on it."""
         with self._lock:
             again, self._closed, self._grace = self._closed, True, grace
         if self._own is not None and self._loop is not None:

@@ -100,6 +100,8 @@ class Prediction:
         Groups that could not be used for some inputs or all, or not started because a required group is missing.
     skipped : tuple of str
         Groups that were not started because they, or a required group, would have been late.
+    interval : pair of numbers or arrays, or None
+        Lower and upper bounds of the target, if the runner was asked for them.
     """
 
     value: Any
@@ -112,3 +114,4 @@ class Prediction:
     reason: Reason
     faults: Mapping[str, Fault] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
+    interval: tuple[Any, Any] | None = None

@@ -71,7 +71,6 @@ class ProcessLane(QueueLane):
             slot.ready.wait()
 
     def close(self, grace: float) -> None:
-        """End the processes."""
         with self._lock:
             self._closed = True
         for slot in self._slots:

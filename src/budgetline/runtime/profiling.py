@@ -122,7 +122,7 @@ def profile_costs(
     batch_size : int
         How many inputs extractors with ``batch=True`` get at once.
     progress : bool or None
-        Whether to show a progress bar; None: on a terminal, where tqdm is installed.
+        Whether to show a progress bar; None: on a terminal.
     clock : Clock, optional
         Tells the time; for tests.
 

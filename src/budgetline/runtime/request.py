@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetline.arrays import Float, Positions
+from budgetline.arrays import Array, Float, Positions
 from budgetline.budgets import SLACK
 from budgetline.messages import shown
 from budgetline.model.anytime import Staged
@@ -43,6 +43,7 @@ class Setup:
     models: SubsetModels | PrefixSets
     workers: int
     early_exit: EarlyExit | None
+    interval: float | None
     clock: Clock
 
 
@@ -64,7 +65,7 @@ class Request:
         self._deadline = self._start + deadline
         self._budget = budget * (1 + SLACK)
         self._features = self._models.arrived(len(raws))
-        self._next = 0  # all earlier steps are started, skipped or known
+        self._next, self._end = 0, len(setup.steps)  # all earlier steps are started, skipped or known; no later ones
         self._running: dict[int, Call] = {}
         self._have = self._ready = 0  # sets of groups: that are here, and whose model was solved while waiting
         self._judged, self._verdict = 0, False  # the groups at the last look at early exit, and what it said
@@ -84,8 +85,12 @@ class Request:
         self._features.put(position, values, [])
         self._have |= 1 << position
 
+    def stop_at(self, stage: int) -> None:
+        """Start only the first groups."""
+        self._end = stage
+
     def take_over(self, earlier: Request, inputs: Positions) -> None:
-        """Use what an earlier run has computed, for these of its inputs; shared costs stay paid."""
+        """Go on after an earlier run, with these of its inputs: no group is tried again, and shared costs stay paid."""
         place = {int(row): k for k, row in enumerate(inputs)}
         for j in range(len(self._setup.steps)):
             if earlier._have >> j & 1:
@@ -94,6 +99,7 @@ class Request:
                     self._features.put(j, earlier._features.values(j)[inputs], lacking)
                     self._have |= 1 << j
         self._paid |= earlier._paid
+        self._next = earlier._next
 
     def steps(self, stream: bool) -> Iterator[float | Prediction]:
         """Yield times to wait until; a stream also has predictions before the first group and between groups."""
@@ -142,13 +148,13 @@ class Request:
             return step
         if self._running:
             return None
-        if self._next < len(self._setup.steps):
+        if self._next < self._end:
             return "budget"
         return "deadline" if self._skipped else "complete"
 
     def _startable(self) -> GroupStep | None:
         """Skip groups that cannot be computed or would be late; return the next group if it can start now."""
-        while self._next < len(self._setup.steps):
+        while self._next < self._end:
             step = self._setup.steps[self._next]
             if step.derived is not None:
                 if any(j in self._running for j in step.requires):
@@ -297,17 +303,31 @@ class Request:
     def prediction(self) -> Prediction:
         """Return the prediction from the groups that have arrived."""
         used = self._model(self._have).groups
+        interval = self._interval(used)
         respond = self._models.respond(self._features, used, self._model)
         value: Any = respond("predict")
         probabilities = respond("predict_proba") if self._models.has_probabilities else None
         if self._single:
-            value = value.tolist()[0] if value.ndim == 1 else value[0]
+            value = _only(value)
             probabilities = None if probabilities is None else probabilities[0]
+            interval = None if interval is None else (_only(interval[0]), _only(interval[1]))
         groups = tuple([step.name for j, step in enumerate(self._setup.steps) if used >> j & 1])
         return Prediction(
             value, probabilities, leading(used), groups, self._spent, self._clock.now() - self._start,
-            dict(self._timings), self._reason, dict(self._faults), tuple(self._skipped),
+            dict(self._timings), self._reason, dict(self._faults), tuple(self._skipped), interval,
         )  # fmt: skip
+
+    def _interval(self, used: int) -> tuple[Any, Any] | None:
+        """Return the bounds of the predictions from these groups, if they are asked for."""
+        if self._setup.interval is None or not isinstance(self._models, SubsetModels):
+            return None
+        found = self._models.interval(self._features, used, self._model, self._setup.interval)
+        return found[:, 0], found[:, 1]
+
+
+def _only(values: Array) -> Any:
+    """Return the result of the only input."""
+    return values.tolist()[0] if values.ndim == 1 else values[0]
 
 
 def _limit(call: Call) -> float:

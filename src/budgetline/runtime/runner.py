@@ -12,9 +12,10 @@ from weakref import ref
 
 import numpy as np
 
-from budgetline.evaluation.cascades import Cascade, within_level
+from budgetline.evaluation.cascades import Cascade, check_ranks, within_level
 from budgetline.inputs import check_integer, check_number
-from budgetline.model.anytime import AnytimeModel
+from budgetline.model.anytime import AnytimeModel, as_model
+from budgetline.model.intervals import check_intervals
 from budgetline.model.prefixes import PrefixModels
 from budgetline.runtime.clock import Clock
 from budgetline.runtime.early_exit import EarlyExit
@@ -53,6 +54,8 @@ class AnytimeRunner:
         starts when these have arrived.
     early_exit : EarlyExit, optional
         For classifiers: stop when the remaining groups would hardly change the decision.
+    interval : float in (0, 1), optional
+        For regressions: predictions come with an interval of this coverage, as of ``predict_interval``.
     max_abandoned : int
         While this many late functions hang in threads, no other function is started in a thread.
     processes : int, optional
@@ -91,6 +94,7 @@ class AnytimeRunner:
         seconds: Mapping[str, float] | None = None,
         workers: int = 1,
         early_exit: EarlyExit | None = None,
+        interval: float | None = None,
         max_abandoned: int = 8,
         processes: int | None = None,
         clock: Clock | None = None,
@@ -107,7 +111,9 @@ class AnytimeRunner:
             models = PrefixSets(found)
         if early_exit is not None:
             early_exit.check(found)
-        self._setup = Setup(found, steps, models, workers, early_exit, self._clock)
+        if interval is not None:
+            check_intervals(as_model(found), interval)
+        self._setup = Setup(found, steps, models, workers, early_exit, interval, self._clock)
         self._threads = ThreadLane(self._clock, check_integer("max_abandoned", max_abandoned, ge=1))
         sent = {j: (s.extractor, s.reader) for j, s in enumerate(steps) if s.extractor and s.mode == "process"}
         size = workers if processes is None else check_integer("processes", processes, ge=1)
@@ -153,7 +159,8 @@ class AnytimeRunner:
     ) -> Prediction:
         """Do what `predict` does without blocking the event loop; async extractors run on it.
 
-        Extractors in cooperative mode block the loop: set mode ``"thread"`` or ``"process"`` for plain functions.
+        Parameters as in `predict`. Extractors in cooperative mode block the loop: set mode ``"thread"`` or
+        ``"process"`` for plain functions.
         """
         request = self._request([raw], True, deadline, budget, known)
         return [prediction async for prediction in self._drive_async(request, stream=False)][-1]
@@ -161,7 +168,10 @@ class AnytimeRunner:
     def astream(
         self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> AsyncGenerator[Prediction, None]:
-        """Do what `stream` does without blocking the event loop: ``async for prediction in runner.astream(raw)``."""
+        """Do what `stream` does without blocking the event loop: ``async for prediction in runner.astream(raw)``.
+
+        Parameters as in `predict`.
+        """
         return self._drive_async(self._request([raw], True, deadline, budget, known), stream=True)
 
     # -- many inputs -----------------------------------------------------------------------------------------
@@ -178,7 +188,7 @@ class AnytimeRunner:
         raws : sequence of objects
             Extractors with ``batch=True`` get all of them at once, others one after the other.
         deadline, budget, known
-            As in `predict`: one deadline for the whole batch, a budget per input, one known row per input.
+            As in `predict`. One deadline is for the whole batch; budgets and known rows are per input.
         """
         *_, last = self._drive(self._request(check_raws(raws), False, deadline, budget, known), stream=False)
         return last
@@ -196,22 +206,23 @@ class AnytimeRunner:
             Seconds from now. If it comes before the last level, the ranking is that of the groups that arrived.
         """
         documents, start = check_raws(raws), self._clock.now()
-        costs = np.append(0.0, self._setup.model.sequence.cumulative_costs)
-        check_integer("the last stage of a cascade", cascade.stages[-1], ge=0, le=costs.size - 1)
+        last_stage = check_ranks(self._setup.model).n_stages
+        check_integer("the last stage of a cascade", cascade.stages[-1], le=last_stage)
+        limit = inf if deadline is None else check_number("deadline", deadline, "number of seconds")
         left, scores = np.arange(len(documents)), np.zeros(len(documents))
-        levels, spent, paid = np.zeros(len(documents), dtype=np.intp), 0.0, 0.0
+        levels, spent = np.zeros(len(documents), dtype=np.intp), 0.0
         earlier: Request | None = None
         chosen = left
         for level, stage in enumerate(cascade.stages):
-            seconds = None if deadline is None else deadline - (self._clock.now() - start)
-            budget = float(costs[stage] - paid)
-            request = self._request([documents[i] for i in left], False, seconds, budget, None)
+            seconds = limit - (self._clock.now() - start)
+            request = self._request([documents[i] for i in left], False, seconds, None, None)
+            request.stop_at(stage)
             if earlier is not None:
                 request.take_over(earlier, chosen)
             *_, last = self._drive(request, stream=False)
             scores[left] = level + within_level(np.asarray(last.value, dtype=np.float64))
             levels[left] = level + 1
-            spent, paid, earlier = spent + last.spent * left.size, float(costs[stage]), request
+            spent, earlier = spent + last.spent * left.size, request
             late = last.reason in ("deadline", "interrupted")
             if late or level == len(cascade.keep):
                 break

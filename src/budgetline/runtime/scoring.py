@@ -16,6 +16,7 @@ import numpy as np
 
 from budgetline.arrays import Array, Float, Positions
 from budgetline.model.anytime import AnytimeModel
+from budgetline.model.intervals import interval_of
 from budgetline.model.prefixes import PrefixModels, PrefixTable
 from budgetline.model.staged import SCORE, Respond
 from budgetline.runtime.clock import Clock
@@ -38,12 +39,13 @@ def leading(groups: int) -> int:
 class SubsetModel:
     """Coefficients (P, T) of the columns in sequence order, zero outside the set, and intercepts (P,).
 
-    For a prefix T counts the columns of that prefix alone.
+    For a prefix T counts the columns of that prefix alone. ``stage`` is the one that the set is, or is like.
     """
 
     groups: int
     coef: Float
     intercept: Float
+    stage: int
 
 
 Choose = Callable[[int], SubsetModel]
@@ -65,10 +67,10 @@ class SubsetModels:
         self._columns = np.concatenate([np.empty(0, dtype=np.intp), *columns])
         self._ends: list[int] = np.cumsum([0, *(c.size for c in columns)]).tolist()
         path = np.ascontiguousarray(staged.coef_path[..., self._columns])
-        self._stages = [SubsetModel(0, np.empty((staged.null_intercept.size, 0)), staged.null_intercept)]
+        self._stages = [SubsetModel(0, np.empty((staged.null_intercept.size, 0)), staged.null_intercept, 0)]
         for j in range(staged.n_stages):
             coef = np.ascontiguousarray(path[j, :, : self._ends[j + 1]])
-            self._stages.append(SubsetModel((2 << j) - 1, coef, staged.intercept_path[j]))
+            self._stages.append(SubsetModel((2 << j) - 1, coef, staged.intercept_path[j], j + 1))
         self._lock = Lock()
         self._solved: dict[int, SubsetModel] = {}
         n_coef = self._columns.size * staged.null_intercept.size
@@ -106,7 +108,8 @@ class SubsetModels:
         chosen = np.array([groups >> j & 1 for j in range(self._staged.n_stages)], dtype=bool)
         with one_blas_thread():  # a request should not wait for other threads
             found = self._staged.of_steps(chosen)
-        model = SubsetModel(groups, np.ascontiguousarray(found.coef[:, self._columns]), found.intercept)
+        coef = np.ascontiguousarray(found.coef[:, self._columns])
+        model = SubsetModel(groups, coef, found.intercept, found.stage)
         with self._lock:
             taken, known = self._clock.now() - start, self._slowest
             self._slowest = max(taken, 0.95 * known) if known < inf else taken  # a slow moment is forgotten again
@@ -123,23 +126,37 @@ class SubsetModels:
                 self._thread.start()
 
     def scores(self, arrived: ArrivedRows, groups: int, choose: Choose) -> Float:
-        """Return the scores (n, P) from these groups; ``choose`` returns the model of a set."""
+        """Return the calibrated scores (n, P) from these groups; ``choose`` returns the model of a set."""
 
         def result(own: int, rows: RowIndex) -> Float:
             model = choose(own)
-            scores: Float = arrived.cells[rows, : model.coef.shape[1]] @ model.coef.T + model.intercept
-            return scores
+            return self._model.calibrated(_linear(model, arrived.cells[rows]), model.stage)
+
+        return arrived.by_pattern(groups, result)
+
+    def interval(self, arrived: ArrivedRows, groups: int, choose: Choose, coverage: float) -> Array:
+        """Return the bounds of prediction intervals from these groups, shape (n, 2) or (n, 2, P)."""
+
+        def result(own: int, rows: RowIndex) -> Array:
+            model = choose(own)
+            scores = _linear(model, arrived.cells[rows])
+            return np.stack(interval_of(self._model, scores, model.stage, coverage), axis=1)
 
         return arrived.by_pattern(groups, result)
 
     def respond(self, arrived: ArrivedRows, groups: int, choose: Choose) -> Respond:
         """Return a function from the name of a method to its results, as `scores`."""
-        return partial(self._model.respond, self.scores(arrived, groups, choose))
+        return partial(self._model.results, self.scores(arrived, groups, choose))
 
     def close(self) -> None:
         """Wait for the thread."""
         if self._thread is not None:
             self._thread.join()
+
+
+def _linear(model: SubsetModel, cells: Float) -> Float:
+    """Return the linear scores (n, P) of rows of cells."""
+    return np.asarray(cells[:, : model.coef.shape[1]] @ model.coef.T + model.intercept)
 
 
 class PrefixSets:
@@ -158,7 +175,8 @@ class PrefixSets:
     def ready(self, groups: int) -> SubsetModel:
         """Return the longest prefix inside a set that has an estimator."""
         none = np.empty((0, 0))
-        return SubsetModel((1 << self._model.end_at(leading(groups))) - 1, none, none)
+        stage = self._model.end_at(leading(groups))
+        return SubsetModel((1 << stage) - 1, none, none, stage)
 
     solve = ready
 

@@ -94,7 +94,6 @@ class NumberReader(Reader):
     """Reads numbers for a model without encoding."""
 
     def read(self, value: Any, n: int | None) -> Float:
-        """Return numbers of shape (n, width), finite or not."""
         if (named := self._named(value, n)) is not None:
             parts = (_numbers(c, f"column {shown(d)}: ") for d, c in zip(self.names, named, strict=True))
             value = np.stack(list(parts), axis=1)
@@ -107,7 +106,6 @@ class NumberReader(Reader):
             return array.reshape(shape).astype(np.float64, copy=False)
 
     def label(self, d: int) -> str:
-        """Return what errors call column ``d`` of the group."""
         return shown(self.names[d]) if self.by_name else str(d)
 
 
@@ -153,7 +151,6 @@ class EncodingReader(RawReader):
         return np.hstack(blocks) if len(blocks) > 1 else blocks[0]
 
     def label(self, d: int) -> str:
-        """Return what errors call the raw column of design column ``d`` of the group."""
         ends = np.cumsum([encoder.width for encoder in self.encoders])
         return shown(self.names[int(np.searchsorted(ends, d, side="right"))])
 
@@ -165,7 +162,6 @@ class ObjectReader(RawReader):
     kinds: tuple[tuple[bool, bool], ...]
 
     def read(self, value: object, n: int | None) -> Array:
-        """Return the entries (n, width) as objects, None where a value is missing."""
         columns = self._entries(value, n)
         found = np.empty((n or 1, self.width), dtype=object)
         for d, (entries, (number, _)) in enumerate(zip(columns, self.kinds, strict=True)):
@@ -176,7 +172,6 @@ class ObjectReader(RawReader):
         return found
 
     def faults(self, values: Array) -> dict[int, Fault]:
-        """Return a fault for every row that lacks a value which may not be missing."""
         needed = [d for d, (_, may_miss) in enumerate(self.kinds) if not may_miss]
         lacking = {i: d for i, row in enumerate(values.tolist()) for d in reversed(needed) if row[d] is None}
         return {i: Fault("not finite", f"column {self.label(d)} is missing") for i, d in lacking.items()}

@@ -304,7 +304,7 @@ def greedy_sequence(
     cost_sensitive : bool
         False: order by marginal gain alone.
     max_cost, max_groups, min_gain
-        When to stop, as in `AnytimeRegressor`; ``min_gain`` is relative to F(everything) − F(∅).
+        As in `AnytimeRegressor`, but ``min_gain`` is relative to F(everything) − F(∅).
 
     Returns
     -------

@@ -51,9 +51,9 @@ function renderBar() {
   $("unsaved").hidden = !unsaved || session.ended;
   setText($("unsaved"), unsaved && `Not saved: ${unsaved}`);
   // A disabled button loses the focus: the state is told, and a press does nothing.
-  for (const [id, can, label] of [["undo", snapshot.can_undo, snapshot.undo_label], ["redo", snapshot.can_redo, snapshot.redo_label]]) {
-    $(id).setAttribute("aria-disabled", String(!can));
-    $(id).title = can && label ? `${id === "undo" ? "Undo" : "Redo"}: ${label}` : "";
+  for (const [id, label] of [["undo", snapshot.undo_label], ["redo", snapshot.redo_label]]) {
+    $(id).setAttribute("aria-disabled", String(label === null));
+    $(id).title = label === null ? "" : `${id === "undo" ? "Undo" : "Redo"}: ${label}`;
   }
   $("lost").hidden = !lost && !session.ended;
   setText($("lost"), session.ended ? (unsaved ? UNSAVED : "budgetline has stopped. Everything is saved; you can close this page.") : lost ? LOST : "");
@@ -87,7 +87,7 @@ function undoKey(event) {
 async function start() {
   setUpDialog();
   const goTo = budget => session.edit({ kind: "choose", budget }, "budget");
-  sections.push(setUpTable(session), setUpGroups(session, complain), setUpOrder(session, complain, goTo), setUpBudget(session), setUpCompare(session), setUpTake(session, complain));
+  sections.push(setUpTable(session), setUpGroups(session, complain), setUpOrder(session, goTo), setUpBudget(session), setUpCompare(session), setUpTake(session, complain));
   $("undo").addEventListener("click", () => session.undo());
   $("redo").addEventListener("click", () => session.redo());
   $("alert-close").addEventListener("click", quiet);

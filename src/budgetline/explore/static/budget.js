@@ -82,6 +82,8 @@ export function setUpBudget(session) {
     setText($("quality-label"), found.curve ? `Expected ${measure.label}` : `${measure.label} on the training data`);
     setText($("quality"), text);
     setText($("quality-error"), error === null ? "" : `± ${number(error, measure.style)}`);
+    const ends = found.usual_errors?.[stage];
+    setText($("usual-error"), ends ? `90 % of the targets are ${change(ends[0], "general")} to ${change(ends[1], "general")} around a usual prediction` : "");
     setText($("spent"), `${amount(spent)} of ${amount(found.total_cost)} ${unit}`);
     setText($("left"), rest > total() * SLACK && next ? `${amount(rest)} left, too little for the next group` : "");
     setText($("count"), `${stage} of ${steps.length}`);
@@ -130,8 +132,7 @@ export function setUpBudget(session) {
   function renderNext() {
     const part = session.part("next"), result = $("next-result");
     keep($("available"), session.state.groups.map(group => group.name), name => name, makePick, (node, name) => {
-      node.input.disabled = session.state.start.includes(name);
-      node.input.checked = node.input.disabled || session.state.available.includes(name);
+      node.input.checked = session.state.available.includes(name);
     });
     dim(result, !session.fresh("next"));
     result.dataset.fresh = String(session.fresh("next"));
@@ -153,7 +154,7 @@ export function setUpBudget(session) {
     if (!part || effectsShown === `${part.serial} ${more}`) return;
     effectsShown = `${part.serial} ${more}`;
     const drawnEffects = more ? part.effects : part.effects.slice(0, MOST_PICTURES);
-    setText($("effects-intro"), part.error ?? (part.stage === 0 ? "Nothing is bought at this budget." : `How the prediction goes up and down with each column, ${session.state.budget === null ? "if all groups are bought" : "with the groups of this budget"}.`));
+    setText($("effects-intro"), part.error ?? (part.stage === 0 ? "Nothing is bought at this budget." : `How the prediction goes up and down with each column, ${session.state.budget === null ? "if all groups are bought" : "with the groups of this budget"}.${part.bands ? " Light bands and thin lines say, with 90 % probability, where an effect is, if these groups are taken as given." : ""}`));
     const rest = part.effects.length - drawnEffects.length;
     box.replaceChildren(...drawnEffects.map(effectPicture), ...(rest ? [el("button", { type: "button", onclick: () => { more = true; renderEffects(); } }, `Show ${rest} more`)] : []));
   }

@@ -10,9 +10,11 @@ export function setUpCompare(session) {
   let drawn = "", shown = null;
   $("today-form").addEventListener("submit", event => {
     event.preventDefault();
-    session.edit({ kind: "set_today", text: field.value });
+    const names = new Set(session.state.groups.map(group => group.name)), bare = text => (names.has(text) ? text : text.replace(/^\d+[.)]\s*/, ""));
+    const lines = field.value.split("\n").flatMap(line => (names.has(line.trim()) ? [line] : line.split(",")));
+    session.edit({ kind: "choose", today: lines.map(text => bare(text.trim())).filter(Boolean) });
   });
-  $("today-clear").addEventListener("click", () => { field.value = ""; session.edit({ kind: "set_today", text: "" }); });
+  $("today-clear").addEventListener("click", () => { field.value = ""; session.edit({ kind: "choose", today: [] }); });
 
   function redraw() {
     const part = session.part("compare"), order = session.part("order");

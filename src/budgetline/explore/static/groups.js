@@ -98,20 +98,15 @@ export function setUpGroups(session, complain) {
     const choose = el("input", { type: "checkbox", onchange: () => { chosen[choose.checked ? "add" : "delete"](key); renderTools(); row.classList.toggle("chosen", choose.checked); } });
     const name = el("input", { type: "text", class: "name-field", autocomplete: "off", spellcheck: "false" });
     const cost = el("input", { type: "number", class: "cost-field", min: 0, step: "any", inputmode: "decimal" });
-    const free = el("span", { class: "free" }, "free: ", el("br"), "always known");
-    const known = el("input", { type: "checkbox", onchange: () => {
-      const { name } = row.group, on = known.checked;
-      session.edit(state => ({ kind: "choose", start: [...state.start.filter(g => g !== name), ...(on ? [name] : [])] }));
-    } });
     const needs = el("button", { type: "button", class: "quiet", onclick: () => setNeeds(row.group) });
     const columns = el("ul", { class: "chips" });
     const row = el("tr", {}, el("td", { class: "choose" }, choose), el("td", { class: "name" }, name), el("td", { class: "columns" }, columns),
-      el("td", { class: "cost num" }, el("span", { class: "small-label", "aria-hidden": "true" }, "Cost"), cost, free),
-      el("td", { class: "known-cell" }, known, el("span", { class: "small-label", "aria-hidden": "true" }, "always known")), el("td", { class: "needs" }, needs));
+      el("td", { class: "cost num" }, el("span", { class: "small-label", "aria-hidden": "true" }, "Cost"), cost),
+      el("td", { class: "needs" }, needs));
     onCommit(name, text => rename(row, text, name));
     onCommit(cost, text => setCost(row, text, cost), 500);
     dropTarget(row, () => TO + row.group.name);
-    return Object.assign(row, { choose, name, cost, free, known, needs, columns });
+    return Object.assign(row, { choose, name, cost, needs, columns });
   }
   function updateRow(row, group) {
     row.group = group;
@@ -124,10 +119,6 @@ export function setUpGroups(session, complain) {
     row.name.setAttribute("aria-label", `Name of group ${group.name}`);
     setField(row.cost, amount(group.cost));
     row.cost.setAttribute("aria-label", `Cost of ${group.name}`);
-    row.known.checked = session.state.start.includes(group.name);
-    row.cost.hidden = row.known.checked;
-    row.free.hidden = !row.known.checked;
-    row.known.setAttribute("aria-label", `${group.name} is always known`);
     setText(row.needs, group.requires.length ? some(group.requires, 2) : "nothing");
     row.needs.setAttribute("aria-label", `${group.name} needs ${some(group.requires, 6).replace(/^none$/, "nothing")} first. Change`);
     fillChips(row.columns, group.columns, group.name);
@@ -193,8 +184,10 @@ export function setUpGroups(session, complain) {
         { type: "checks", name: "groups", label: "Groups that share it", options: groupsOf().map(group => group.name), chosen: old?.groups ?? picked().map(group => group.name) },
       ],
     });
-    if (answer === "extra") session.edit({ kind: "remove_shared", name: old.name });
-    else if (answer) session.edit({ kind: "set_shared", name: answer.name.trim(), cost: Number(answer.cost), groups: answer.groups, ...(old ? { old: old.name } : {}) });
+    if (!answer) return;
+    const made = answer === "extra" ? [] : [{ name: answer.name.trim(), cost: Number(answer.cost), groups: answer.groups }];
+    const put = shared => (old ? shared.flatMap(each => (each.name === old.name ? made : [each])) : [...shared, ...made]);
+    session.edit(state => ({ kind: "choose", shared: put(state.shared) }));
   }
   $("add-shared").addEventListener("click", () => editShared(null));
   $("import").addEventListener("click", () => $("import-file").click());
@@ -212,7 +205,6 @@ export function setUpGroups(session, complain) {
     }
   });
 
-  const paid = each => each.groups.some(name => session.state.start.includes(name));
   function render() {
     const { groups, left_out, shared, unit } = session.state, firsts = new Set(groups.map(group => group.columns[0]));
     for (const key of chosen) if (!firsts.has(key)) chosen.delete(key);
@@ -221,7 +213,7 @@ export function setUpGroups(session, complain) {
     keep($("group-rows"), groups, group => group.columns[0], makeRow, updateRow);
     fillChips($("unused-columns"), left_out, null);
     $("unused").classList.toggle("empty", !left_out.length);
-    $("shared").replaceChildren(...shared.map(each => el("li", {}, el("span", {}, el("b", {}, each.name), ` costs ${amount(each.cost)}, shared by ${some(each.groups, 6)}${paid(each) ? ": free, because one of them is always known" : ""} `),
+    $("shared").replaceChildren(...shared.map(each => el("li", {}, el("span", {}, el("b", {}, each.name), ` costs ${amount(each.cost)}, shared by ${some(each.groups, 6)} `),
       el("button", { type: "button", class: "quiet", "aria-label": `Change shared cost ${each.name}`, onclick: () => editShared(each) }, "Change…"))));
     renderTools();
   }

@@ -5,32 +5,21 @@ import { $, dim, el, onCommit, setField, setText } from "./dom.js";
 import { amount, named, number } from "./charts.js";
 
 const WORDS = {
-  regression: "a number", classification: "a class", squared_error: "a measurement (squared error)", poisson: "a count (Poisson)", log_loss: "probabilities (log loss)",
-  none: "as they are (none)", linear: "numbers as lines (linear)", spline: "numbers as curves (spline)",
-  forward: "gain per cost, exact (forward)", omp: "gain per cost, rough (omp)", score: "gain per cost, quick (score)", "no-whiten": "plain correlation (no-whiten)",
-  single: "the best column (single)", static: "each group on its own (static)",
+  regression: "a number", classification: "a class",
   roc_auc: "telling classes apart (ROC AUC)", accuracy: "correct classes (accuracy)", explained: "share explained", r2: "share explained (R²)", mse: "mean squared error",
 };
 const FIRST = "A first order. It may still change: settings are being chosen, and quality is being measured.";
-const SETTINGS = [["task", "What is predicted"], ["loss", "The number is"], ["metric", "Quality is measured by"], ["encoding", "Columns are used"], ["rule", "Order chosen by"]];
+const SETTINGS = [["task", "What is predicted"], ["metric", "Quality is measured by"]];
 
-function settingFields(session, complain) {
+function settingFields(session) {
   const selects = SETTINGS.map(([key, label]) => {
     const select = el("select", { id: `set-${key}`, onchange: () => session.edit({ kind: "choose", [key]: select.value }) });
     return { key, select, field: el("p", { class: "field" }, el("label", { for: select.id }, label), select) };
-  });
-  const alpha = el("input", { id: "set-alpha", type: "number", min: 0, step: "any", placeholder: "chosen", "aria-describedby": "alpha-help" });
-  onCommit(alpha, text => {
-    const value = text === "" ? null : Number(text);
-    if (!alpha.validity.valid || value < 0) { complain("The ridge constant (alpha) must be a number, 0 or more, or empty.", alpha); return false; }
-    session.edit({ kind: "choose", alpha: value });
-    return true;
   });
   const unit = el("input", { id: "set-unit", type: "text", autocomplete: "off" }), title = el("input", { id: "set-title", type: "text", autocomplete: "off" });
   onCommit(unit, text => (session.edit({ kind: "choose", unit: text }), true));
   onCommit(title, text => (session.edit({ kind: "choose", title: text }), true));
   $("settings").append(...selects.map(each => each.field),
-    el("p", { class: "field" }, el("label", { for: "set-alpha" }, "Ridge constant (alpha)"), alpha, el("span", { class: "hint", id: "alpha-help" }, "A larger value makes effects smaller. Empty: chosen for you.")),
     el("p", { class: "field" }, el("label", { for: "set-unit" }, "Costs are in"), unit), el("p", { class: "field" }, el("label", { for: "set-title" }, "Title of the report"), title));
   return () => {
     const { state, choices } = session.snapshot;
@@ -41,7 +30,6 @@ function settingFields(session, complain) {
       select.value = state[key];
       field.hidden = options.length < 2;
     }
-    setField(alpha, state.alpha);
     setField(unit, state.unit);
     setField(title, state.title);
   };
@@ -53,8 +41,8 @@ function movedMark(step) {
   return el("span", { class: up ? "rose" : "fell" }, el("span", { "aria-hidden": "true" }, `${up ? "↑" : "↓"} ${places}`), el("span", { class: "unseen" }, `${up ? "up" : "down"} ${places}`));
 }
 
-export function setUpOrder(session, complain, setBudget) {
-  const renderSettings = settingFields(session, complain), plot = $("order-plot");
+export function setUpOrder(session, setBudget) {
+  const renderSettings = settingFields(session), plot = $("order-plot");
   let drawn = "", chart = null;
   const redraw = () => {
     const order = session.part("order");
@@ -68,7 +56,7 @@ export function setUpOrder(session, complain, setBudget) {
     const { measure } = order;
     if (measure) setText($("value-head"), measure.label);
     $("steps").replaceChildren(...order.steps.map(step => el("tr", { "data-group": step.group }, el("td", { class: "num" }, String(step.step)), el("th", { scope: "row" }, ...named(step.group)), el("td", { class: "moved" }, movedMark(step)),
-      el("td", { class: "num" }, session.state.start.includes(step.group) ? "free" : amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)))));
+      el("td", { class: "num" }, amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)), el("td", { class: "num" }, step.agreement === null ? "" : `${step.agreement} of ${measure.folds}`))));
     if (!isJudged(order)) return;
     const names = new Set(session.state.groups.map(group => group.name)), pairs = order.steps.some(step => !names.has(step.group));
     const both = pairs ? " A group with × in its name is a pair of columns. It costs nothing once both columns are bought." : "";
@@ -92,7 +80,6 @@ export function setUpOrder(session, complain, setBudget) {
     setText($("order-problem"), order?.error ?? "");
     dim($("headline"), !fresh);
     setText($("headline"), order ? (order.preliminary ? FIRST : order.headline ?? "") : "Computing a first order…");
-    setText($("moves"), order?.moves ?? "");
     if (chart) markBudget(chart, session.state.budget);
     if (order?.steps.length && drawn !== `${order.serial} ${session.state.unit}`) {
       drawn = `${order.serial} ${session.state.unit}`;

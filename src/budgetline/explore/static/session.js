@@ -43,8 +43,8 @@ export class Session {
       return { edits: Array.isArray(found) ? found : [found] };
     });
   }
-  undo() { return this.#push("/api/undo", "", () => (this.snapshot.can_undo ? {} : null)); }
-  redo() { return this.#push("/api/redo", "", () => (this.snapshot.can_redo ? {} : null)); }
+  undo() { return this.#push("/api/undo", "", () => (this.snapshot.undo_label === null ? null : {})); }
+  redo() { return this.#push("/api/redo", "", () => (this.snapshot.redo_label === null ? null : {})); }
 
   // End the server, after all edits; nothing is asked of it any more.
   async stop() {

@@ -34,11 +34,12 @@ export function setUpTable(session) {
   $("columns-find").addEventListener("input", () => { wanted = $("columns-find").value.toLowerCase(); render(); });
 
   const unhelpful = () => session.state.left_out.filter(name => name in session.snapshot.table.unhelpful);
-  $("use-again").addEventListener("click", () => session.edit(() => ({ kind: "take_in", columns: usable() })));
+  $("use-again").addEventListener("click", () => session.edit(() => usable().map(useAgain)));
+  const useAgain = name => ({ kind: "new_group", columns: [name] });
   const usable = () => unhelpful().filter(name => session.snapshot.table.columns.find(column => column.name === name).kind !== "other");
 
   function makeRow(column) {
-    const use = el("input", { type: "checkbox", "aria-label": `Use ${column.name}`, onchange: () => session.edit({ kind: use.checked ? "take_in" : "leave_out", columns: [column.name] }) });
+    const use = el("input", { type: "checkbox", "aria-label": `Use ${column.name}`, onchange: () => session.edit(use.checked ? useAgain(column.name) : { kind: "leave_out", columns: [column.name] }) });
     const pick = el("button", { type: "button", class: "pick", onclick: () => session.edit({ kind: "set_target", column: column.name }) });
     const row = el("tr", {}, el("td", { class: "use-cell" }, use), el("th", { scope: "row" }, ...named(column.name)), el("td", { class: "kind" }, kindText(column)),
       el("td", { class: "values" }, valuesText(column)), el("td", { class: "missing" }, column.missing ? column.missing.toLocaleString("en") : "–"), el("td", { class: "act" }, pick));

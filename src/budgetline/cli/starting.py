@@ -1,0 +1,162 @@
+"""``budgetline demo``, ``inspect`` and ``groups``: a table to begin with, what it holds, and a draft of its groups."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, Literal
+from warnings import catch_warnings, simplefilter
+
+from sklearn.utils import Bunch
+from typer import Option
+
+from budgetline import datasets
+from budgetline.cli import options
+from budgetline.cli.data import Files, check_output, write_text
+from budgetline.cli.learning_data import described, other_columns
+from budgetline.cli.options import FileOptions
+from budgetline.cli.printing import Printer, Refused
+from budgetline.data.description import MOST_LEVELS, ColumnDescription
+from budgetline.groups import FeatureGroups
+from budgetline.messages import cut, name_of, printable, shown
+from budgetline.report.formatting import count
+
+HEADER, LEFT = ("column", "kind", "distinct", "missing", "values"), (0, 1, 4)
+"""Header of the table of columns, and which of its columns are aligned to the left."""
+LONGEST_VALUE = 20
+"""Characters of a value in the table."""
+WITH_COSTS: dict[str, Callable[[], Bunch]] = {
+    "heart": datasets.load_heart,
+    "nhanes": datasets.load_nhanes,
+    "thyroid": datasets.load_thyroid,
+}
+"""Data sets that ``demo`` writes."""
+
+
+def inspect(
+    data: options.DataFiles, *, target: options.TargetName = None, reading: FileOptions, printer: Printer
+) -> None:
+    """Show the format that was found, and the kinds, categories and missing values of the columns.
+
+    Example: budgetline inspect heart.csv -t disease
+    """
+    files = Files(data, reading)
+    files.check_columns({"--target": target})
+    found = described(files, target, printer)
+    printer.say(f"{data}: {count(found.rows, 'row')}, {count(len(found.columns), 'column')}")
+    for line in found.format:
+        printer.say(line)
+    printer.say()
+    printer.table(HEADER, (_cells_of(column, target) for column in found.columns), LEFT)
+    for name, reason in found.identifiers.items():
+        if name != target:
+            printer.say(f"{name_of(name)} tells nothing about new rows: {reason}; fit leaves it out, unless --keep-ids")
+    printer.document({"data": data, "target": target, **asdict(found)})
+
+
+def _cells_of(column: ColumnDescription, target: str | None) -> list[str]:
+    """Return the row of a column in a table with the header ``HEADER``."""
+    name = name_of(column.name) + (" (target)" if column.name == target else "")
+    levels = f"> {MOST_LEVELS:,}" if column.levels is None else f"{column.levels:,}"
+    if column.form:
+        values = column.form
+    elif column.low is not None:
+        values = f"{_value(column.low)} to {_value(column.high)}"
+    else:
+        values = ", ".join(map(_value, column.examples)) + (", …" if column.levels != len(column.examples) else "")
+    return [name, column.kind, levels, f"{column.missing:,}" if column.missing else "", values]
+
+
+def _value(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else cut(str(value), LONGEST_VALUE)
+
+
+def demo(
+    data: Annotated[
+        Path, Option(metavar="FILE", help=f"Where to write: {', '.join(f'{name}.csv' for name in WITH_COSTS)}.")
+    ] = Path("heart.csv"),
+    quiet: options.Quiet = False,
+) -> None:
+    """Write a real table and the costs of its groups, and print the commands that learn from it.
+
+    Example: budgetline demo
+    """
+    printer = Printer(False, quiet)
+    if data.stem not in WITH_COSTS or data.suffix != ".csv":
+        raise Refused(f"--data: there is no data set for {data}; known are {', '.join(WITH_COSTS)}, such as heart.csv")
+    found, prices = WITH_COSTS[data.stem](), data.with_suffix(".yaml")
+    text = io.StringIO(newline="")
+    rows = ([*row, target] for row, target in zip(found.data.tolist(), found.target.tolist(), strict=True))
+    csv.writer(text, lineterminator="\n").writerows([[*found.feature_names, found.target_name], *rows])
+    named = {
+        name: [found.feature_names[d] for d in columns]
+        for name, columns in zip(found.feature_groups.names, found.feature_groups.columns, strict=True)
+    }
+    write_text(data, text.getvalue())
+    write_text(prices, FeatureGroups(named, found.feature_groups.costs).to_yaml())
+    printer.say(f"wrote {data}, with the target {found.target_name}, and {prices}")
+    table, model = quote(str(data)), f"{data.stem}.budgetline"
+    printer.note(f"next: budgetline fit {table} -t {found.target_name} -g {quote(str(prices))}")
+    printer.note(f"      budgetline report {model} {table} -t {found.target_name}")
+
+
+# -- groups -------------------------------------------------------------------------------------------------
+
+
+def groups(
+    data: options.DataFiles,
+    *,
+    target: options.TargetName = None,
+    by: Annotated[Literal["prefix", "column"], Option(help="How to group.")] = "column",
+    sep: Annotated[str, Option(help="With --by prefix: names are cut at the first SEP.")] = "_",
+    output: Annotated[Path | None, Option("-o", "--output", metavar="FILE", help="Default: stdout.")] = None,
+    reading: FileOptions,
+    printer: Printer,
+) -> None:
+    """Write a groups file to edit: each column a group at cost 1, or columns with a common prefix together.
+
+    Example: budgetline groups heart.csv --target disease -o groups.yaml
+    """
+    files = Files(data, reading)
+    check_output(output, inputs=files.paths)
+    if not sep:
+        raise Refused("--sep must not be empty")
+    files.check_columns({"--target": target})
+    if target is None:
+        printer.note("no --target: remove the column that you want to predict from the file")
+    columns, what = other_columns(files, [] if target is None else [target]), "one for each column"
+    if by == "column":
+        made = FeatureGroups({column: [column] for column in columns}, remainder="drop")
+    else:
+        what = f"by the part of the name before {shown(sep)}"
+        with catch_warnings():  # the user chose prefixes, and reads the file
+            simplefilter("ignore", UserWarning)
+            made = FeatureGroups.from_prefix(columns, sep, remainder="drop")
+    printer.note(f"{len(columns)} columns in {len(made)} groups, {what}")
+    text = _commented(made, files, target, what)
+    if output is not None:
+        write_text(output, text)
+        printer.note(f"wrote {output}: set the costs there, then: budgetline fit {data} --groups {output} …")
+    elif not printer.as_json:
+        print(text, end="")
+    entries = dict(zip(made.names, made.columns, strict=True))
+    written = None if output is None else str(output)
+    printer.document({"by": by, "groups": entries, "target": target, "written": written})
+
+
+def _commented(made: FeatureGroups, files: Files, target: str | None, what: str) -> str:
+    """Return the text of the file, with comments on what to edit."""
+    lines = [
+        f"Groups of {files.place}, {what}.",
+        "Edit: group the columns that are computed, asked or bought together, and give every group its cost,",
+        "all in one unit (seconds, dollars, …). A group of cost 0 is free. A cost that groups share is paid once:",
+        "'shared: {draw: {cost: 2.1, groups: [a, b]}}'. A group that needs others first: 'requires: [a]' in it.",
+        "A column is in at most one group; columns in no group are left out ('remainder: drop').",
+    ]
+    if target is not None:
+        lines.append(f"The target {shown(target)} must be in no group.")
+    return "".join(f"# {printable(' '.join(line.split()))}\n" for line in lines) + made.to_yaml()

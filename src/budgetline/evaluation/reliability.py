@@ -1,0 +1,232 @@
+"""Displays of how far to trust predictions: reliability diagrams, and the coverage of intervals and sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from budgetline.arrays import Array, Float
+from budgetline.evaluation.displays import Artist, pyplot
+from budgetline.evaluation.held_out import HeldOut
+from budgetline.inputs import check_integer, check_number, check_weight
+from budgetline.messages import shown, some
+from budgetline.model.anytime import as_model, model_and_table
+from budgetline.model.intervals import predict_interval, predict_set
+
+
+class Reliability(NamedTuple):
+    """Mean probabilities ``predicted``, shares ``observed`` of the class, and weights ``rows`` of bins, all (bins,)."""
+
+    predicted: Float
+    observed: Float
+    rows: Float
+
+    @property
+    def ece(self) -> float:
+        """The expected calibration error: the mean distance of the two over the rows."""
+        return float(np.average(np.abs(self.predicted - self.observed), weights=self.rows))
+
+    @property
+    def errors(self) -> Float:
+        """Standard errors of the observed shares."""
+        return np.sqrt(self.observed * (1 - self.observed) / self.rows)
+
+    @classmethod
+    def of(cls, positive: Array, probability: Float, weight: Float, n_bins: int) -> Reliability:
+        """Divide rows (n,) by their probability into bins of about the same weight; equal ones stay together."""
+        order = np.argsort(probability, kind="stable")
+        p, hit, w = probability[order], positive[order], weight[order] / weight.mean()
+        _, first, where = np.unique(p, return_index=True, return_inverse=True)
+        bins = np.floor(n_bins * (np.cumsum(w) - w)[first] / p.size + 1e-9).astype(np.intp)[where]
+        rows, said, came = (np.bincount(bins, w * part) for part in (np.ones(p.size), p, hit))
+        kept = rows > 0
+        return cls(said[kept] / rows[kept], came[kept] / rows[kept], np.asarray(rows[kept], dtype=np.float64))
+
+
+class ReliabilityDisplay:
+    """Reliability diagram: how often a class occurs where a probability is predicted. Needs matplotlib to plot.
+
+    Parameters
+    ----------
+    curves : mapping name -> Reliability
+        Made by `from_estimator` or `from_predictions`.
+
+    Attributes
+    ----------
+    curves : dict name -> Reliability
+        ``predicted``, ``observed``, ``errors`` and ``rows`` of bins, and ``ece``, the expected calibration error.
+    ax_, figure_, lines_ : matplotlib axes, figure, and one container of error bars per curve
+
+    Examples
+    --------
+    >>> from budgetline import ReliabilityDisplay
+    >>> display = ReliabilityDisplay.from_predictions([0, 1, 0, 1], [0.2, 0.2, 0.6, 0.6], n_bins=2)
+    >>> round(display.curves["predictions"].ece, 3)
+    0.2
+    """
+
+    def __init__(self, curves: Mapping[str, Reliability]) -> None:
+        self.curves = dict(curves)
+        if not self.curves:
+            raise ValueError("there are no curves to plot")
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: object, X: object, y: Any, *, budgets: Sequence[float] | None = None, **given: Any
+    ) -> ReliabilityDisplay:
+        """Plot the probabilities of a fitted classifier on held-out rows at budgets, by default that of all groups.
+
+        Other arguments as in `from_predictions`; the class is by default the second of two.
+        """
+        held = HeldOut.of(estimator, X, y)
+        names, order, classes = dict[int, str](), held.model.sequence, held.model.classes
+        if classes is None:
+            raise TypeError("reliability diagrams are for classes: CoverageDisplay shows the intervals of a regression")
+        total = float(order.costs.sum())
+        for budget in [total] if budgets is None else budgets:
+            names.setdefault(order.stage_at(check_number("budgets", budget, ge=0)), f"budget {budget:g}")
+        k = _class_of(classes, given.pop("pos_label", None))
+        views = ((names[stage], view) for stage, view in enumerate(held.views()) if stage in names)
+        found = {name: view.respond("predict_proba")[:, k] for name, view in views}
+        return cls.from_predictions(y, found, pos_label=classes[k], **given)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        probabilities: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        pos_label: object = None,
+        n_bins: int = 10,
+        sample_weight: object = None,
+        **plot: object,
+    ) -> ReliabilityDisplay:
+        """Plot probabilities (n,) of the class ``pos_label``, or several of them in a mapping name -> probabilities.
+
+        Each of the bins has about the same number of rows. Other arguments as in `plot`.
+        """
+        y, check = np.asarray(y_true), check_integer("n_bins", n_bins, ge=1)
+        weight, found = check_weight(sample_weight, y.size), dict[str, Reliability]()
+        labels = np.unique(y)
+        positive = y == (labels[_class_of(labels, None)] if pos_label is None else pos_label)
+        several = probabilities if isinstance(probabilities, Mapping) else {"predictions": probabilities}
+        for name, each in several.items():
+            p = np.asarray(each, dtype=np.float64)
+            if p.shape != y.shape or not np.all((p >= 0) & (p <= 1)):
+                raise ValueError(f"{shown(name)} must hold one number between 0 and 1 for each of the {y.size} rows")
+            found[name] = Reliability.of(positive, p, np.ones(y.size) if weight is None else weight, check)
+        return cls(found).plot(**plot)
+
+    def plot(self, ax: Artist = None, **line: object) -> ReliabilityDisplay:
+        """Draw the shares with their standard errors, and the diagonal; ``line`` goes to matplotlib's ``errorbar``."""
+        self.ax_ = ax = pyplot().subplots(layout="constrained")[1] if ax is None else ax
+        self.figure_, self.lines_ = ax.figure, list[Artist]()
+        ax.plot([0, 1], [0, 1], "--", color="0.6", linewidth=1)
+        for name, each in self.curves.items():
+            style = {"fmt": "o-", "capsize": 2, "label": f"{name}: calibration error {each.ece:.3f}", **line}
+            self.lines_.append(ax.errorbar(each.predicted, each.observed, each.errors, **style))
+        ax.set(xlabel="predicted probability", ylabel="observed share", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        ax.legend()
+        return self
+
+
+class CoverageDisplay:
+    """Plot of how often intervals, or sets of classes, hold the target, at every budget. Needs matplotlib to plot.
+
+    Parameters
+    ----------
+    costs, covered, sizes : arrays of shape (K,)
+        The budgets, the share of rows whose target is inside, and the mean width of the intervals or size of the sets.
+    coverage : float
+        The share that was asked for.
+    n_rows : float
+        Number of rows, for ``errors`` (K,), the standard errors of the shares.
+
+    Attributes
+    ----------
+    ax_, figure_, line_, band_ : matplotlib axes, figure, line and collection
+
+    Examples
+    --------
+    >>> from budgetline import CoverageDisplay
+    >>> display = CoverageDisplay.from_predictions([1.0, 2.0], [([0.0, 0.0], [3.0, 1.0])], [5.0], coverage=0.5)
+    >>> display.covered.tolist(), display.sizes.tolist()
+    ([0.5], [2.0])
+    """
+
+    def __init__(self, costs: ArrayLike, covered: ArrayLike, sizes: ArrayLike, coverage: float, n_rows: float) -> None:
+        self.costs, self.covered, self.sizes = (np.asarray(part, dtype=np.float64) for part in (costs, covered, sizes))
+        self.coverage = check_number("coverage", coverage, gt=0, lt=1)
+        self.errors = np.sqrt(self.covered * (1 - self.covered) / n_rows)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: object, X: object, y: Any, *, coverage: float = 0.9, **given: Any
+    ) -> CoverageDisplay:
+        """Plot the coverage of ``predict_interval`` or ``predict_set`` of a fitted model on held-out rows."""
+        model, seen = as_model(estimator), model_and_table(estimator, X)[1]
+        predict = predict_interval if model.classes is None else predict_set
+        found = [predict(model, seen, coverage, None, stage, None) for stage in range(1 + model.n_stages)]
+        costs = np.append(0.0, model.sequence.cumulative_costs)
+        return cls.from_predictions(y, found, costs, coverage=coverage, classes=model.classes, **given)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        predictions: Sequence[Any],
+        costs: Sequence[float] | Float,
+        *,
+        coverage: float = 0.9,
+        classes: ArrayLike | None = None,
+        sample_weight: object = None,
+        **plot: object,
+    ) -> CoverageDisplay:
+        """Plot the coverage of given intervals, or sets, one for each cost.
+
+        An interval is a pair of arrays, ``lower`` and ``upper``; a set, if there are ``classes`` (P,), is a bool array
+        (n, P).
+        """
+        y, found = np.asarray(y_true), []
+        if len(predictions) != len(costs):
+            raise ValueError(f"there are {len(predictions)} predictions and {len(costs)} costs")
+        weight = check_weight(sample_weight, len(y))
+        weight = np.ones(len(y)) if weight is None else weight
+        for each in predictions:
+            if classes is None:
+                lower, upper = (np.asarray(bound, dtype=np.float64) for bound in each)
+                inside, size = (lower <= y) & (y <= upper), upper - lower
+            else:
+                members = np.asarray(each, dtype=bool)
+                inside, size = (members & (y[:, None] == np.asarray(classes))).any(axis=1), members.sum(axis=1)
+            found.append([np.average(part.reshape(len(y), -1).mean(axis=1), weights=weight) for part in (inside, size)])
+        covered, sizes = np.reshape(found, (-1, 2)).T
+        return cls(costs, covered, sizes, coverage, float(weight.sum() ** 2 / (weight @ weight))).plot(**plot)
+
+    def plot(self, ax: Artist = None, **line: object) -> CoverageDisplay:
+        """Draw the measured coverage as steps with a band of one standard error, and the one that was asked for."""
+        self.ax_ = ax = pyplot().subplots(layout="constrained")[1] if ax is None else ax
+        self.figure_, lower = ax.figure, self.covered - self.errors
+        style = {"drawstyle": "steps-post", "marker": "o", "label": "measured", **line}
+        (self.line_,) = ax.plot(self.costs, self.covered, **style)
+        shade = {"color": self.line_.get_color(), "alpha": 0.2, "linewidth": 0, "step": "post"}
+        self.band_ = ax.fill_between(self.costs, lower, self.covered + self.errors, **shade)
+        ax.axhline(self.coverage, linestyle="--", color="0.45", linewidth=1.2, label=f"asked for: {self.coverage:g}")
+        low = min(self.coverage, float(lower.min()))
+        ax.set(xlabel="cost", ylabel="share of targets inside", ylim=(max(0.0, 2 * low - 1), 1))
+        ax.legend()
+        return self
+
+
+def _class_of(classes: Array, pos_label: object) -> int:
+    """Return the position of the class that a diagram is about."""
+    known = classes.tolist()
+    if pos_label is None and len(known) == 2:
+        return 1
+    if pos_label not in known:
+        what = "is needed" if pos_label is None else f"{shown(pos_label)} is no class"
+        raise ValueError(f"pos_label {what}: there are {some(map(str, known))}")
+    return int(known.index(pos_label))

@@ -1,0 +1,198 @@
+"""What the folds of a search say about the final model: calibrations, held-out errors, and how sure the order is.
+
+Every fold has models of its own, with an order of its own. What the final model predicts at a stage is compared with
+what the folds predict on their held-out rows for the same money: budgets match, not numbers of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from budgetline.arrays import Float
+from budgetline.budgets import fold_costs, points_of_stages
+from budgetline.encoding.table import TableEncoding
+from budgetline.fitting.calibrating import calibration_of
+from budgetline.fitting.moments_training import MomentsTraining
+from budgetline.fitting.recipe import Recipe
+from budgetline.fitting.rows_training import RowsTraining
+from budgetline.fitting.training import Training
+from budgetline.glm.families import Family
+from budgetline.glm.set_families import SetFamily
+from budgetline.model.calibration import Calibration
+from budgetline.model.held_out_errors import GaussianErrors, HeldOutErrors, ResidualErrors
+from budgetline.model.stages import StagedModel
+from budgetline.moments.moments import Split
+from budgetline.sequencing.sequence import GroupSequence
+
+MOST_ROWS = 10_000
+"""At most this many held-out rows are used, drawn at random: enough for three parameters and for tails."""
+MOST_RANKS = 500
+"""At most this many order statistics are kept of every stage."""
+BIN_ROWS, MOST_BINS = 100, 10
+"""Fewest rows of a bin in which the size of errors is measured, and most bins."""
+NARROWER = 0.98
+"""Errors are divided by their size by prediction if 90 % intervals are narrower than this share of the others."""
+
+
+class FoldModel(NamedTuple):
+    """The models of a fold: ``stages`` None if they are too large to keep, and ``encoding`` if it has its own pairs."""
+
+    sequence: GroupSequence
+    stages: StagedModel | None
+    encoding: TableEncoding | None = None
+
+    @property
+    def costs(self) -> Float:
+        """The costs of its stages, from 0 on."""
+        return np.append(0.0, self.sequence.cumulative_costs)
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """The folds of the chosen settings, and the data that they were cut from.
+
+    Attributes
+    ----------
+    training : Training
+    cv : object
+        What ``training.fixed`` has returned: for rows the splits.
+    recipe : Recipe
+        The chosen settings.
+    folds : sequence of FoldModel
+    calibrate : bool
+        Whether to calibrate the scores of classes.
+    """
+
+    training: Training
+    cv: object
+    recipe: Recipe
+    folds: Sequence[FoldModel]
+    calibrate: bool
+
+    def reached(self, sequence: GroupSequence) -> Float:
+        """Return what every fold has spent when it has bought each group of a sequence, (folds, stages); inf: never."""
+        return fold_costs(sequence.groups, [(f.sequence.groups, f.sequence.cumulative_costs) for f in self.folds])
+
+    def certainty(self, sequence: GroupSequence) -> tuple[Calibration | None, HeldOutErrors | None]:
+        """Return the calibration and the held-out errors of a model with this sequence."""
+        costs = np.append(0.0, sequence.cumulative_costs)
+        if isinstance(self.training, MomentsTraining):
+            return None, self._gaussian(self.training, costs)
+        if not isinstance(self.training, RowsTraining) or isinstance(self.training.task.family, SetFamily):
+            return None, None
+        scores, Y, weight = self._held_out(self.training, costs)
+        task = self.training.task
+        assert not isinstance(task.family, SetFamily)
+        if task.classes is None:
+            return None, residual_errors(predictions(task.family, scores), Y, weight)
+        calibration = calibration_of(scores, Y, weight) if self.calibrate else None
+        if calibration is not None:
+            scores = calibration.apply(scores, np.arange(scores.shape[1]))
+        return calibration, label_errors(scores, Y, weight)
+
+    def _held_out(self, training: RowsTraining, costs: Float) -> tuple[Float, Float, Float]:
+        """Return scores (n, 1 + stages, P), targets and weights of held-out rows of positive weight.
+
+        A fold whose models were too large to keep is fitted again.
+        """
+        assert isinstance(self.cv, list)
+        splits: list[Split] = self.cv
+        training = replace(training, rows=training.rows.rescaled()[0])
+        random, n_rows = np.random.default_rng(0), sum(test.size for _, test in splits)
+        parts = []
+        for (train, test), fold in zip(splits, self.folds, strict=True):
+            if n_rows > MOST_ROWS:
+                test = np.sort(random.permutation(test)[: -(-test.size * MOST_ROWS // n_rows)])
+            rows, stages, encoding = training.rows, fold.stages, fold.encoding
+            if stages is None:
+                again, recipe = training.part(train), self.recipe
+                if encoding is not None:
+                    again, recipe = again.encoded(encoding), recipe.over(encoding)
+                stages = again.fit(recipe).stages
+            if encoding is not None:
+                rows, test = training.part(test).encoded(encoding).rows, np.arange(test.size)
+            test = test[rows.weights[test] > 0]
+            table = rows.block(test)[:, stages.at_stage(stages.n_stages).columns]
+            scores = np.stack(list(stages.stage_scores(table)), axis=1)
+            parts.append((scores[:, points_of_stages(costs, fold.costs)], rows.Y[test], rows.weights[test]))
+        scores, Y, weight = map(np.concatenate, zip(*parts, strict=True))
+        return scores, Y, weight
+
+    def _gaussian(self, training: MomentsTraining, costs: Float) -> GaussianErrors | None:
+        """Return the roots of the mean squared errors on the moments of held-out folds."""
+        found, weights = [], [part.weight for part in training.parts]
+        for fold, test in zip(self.folds, training.parts, strict=True):
+            if fold.stages is None:
+                return None
+            found.append(fold.stages.mean_squared_errors(test)[points_of_stages(costs, fold.costs)])
+        return GaussianErrors(np.sqrt(np.maximum(np.average(found, axis=0, weights=weights), 0.0)))
+
+
+def predictions(family: Family, scores: Float) -> Float:
+    """Return the predictions of scores (n, K, P)."""
+    return family.prediction(scores.reshape(-1, scores.shape[2])).reshape(scores.shape)
+
+
+def label_errors(scores: Float, Y: Float, weight: Float) -> ResidualErrors:
+    """Return 1 − p_y of calibrated scores (n, K, P) of classes."""
+    if scores.shape[2] == 1:
+        against = np.where(Y[:, None, 0] > 0, -scores[..., 0], scores[..., 0])
+        found = np.exp(-np.logaddexp(0, -against))
+    else:
+        own = np.einsum("np,nkp->nk", Y, scores)
+        found = -np.expm1(own - np.logaddexp.reduce(scores, axis=2))
+    K = scores.shape[1]
+    values, n_rows = _order_statistics(found.T[:, None], weight)
+    return ResidualErrors(values, n_rows, np.zeros((K, 1, 1)), np.ones((K, 1, 1)))
+
+
+def residual_errors(predicted: Float, Y: Float, weight: Float) -> ResidualErrors:
+    """Return the errors y − ŷ of predictions (n, K, P), divided by their size by prediction where that is narrower."""
+    predicted = predicted.transpose(1, 2, 0)
+    errors = Y.T - predicted
+    plain, n_rows = _order_statistics(errors, weight)
+    bins = int(np.clip(n_rows // BIN_ROWS, 1, MOST_BINS))
+    K, P, _ = errors.shape
+    centres, scales = np.zeros((K, P, bins)), np.ones((K, P, bins))
+    if bins == 1:
+        return ResidualErrors(plain, n_rows, centres, scales)
+    for k, p in np.ndindex(K, P):
+        own, size = _size_by_prediction(predicted[k, p], np.abs(errors[k, p]), weight, bins)
+        at = np.interp(predicted[k, p], own, size)
+        if at.min() <= 0:
+            continue
+        divided, _ = _order_statistics(errors[k, p] / at, weight)
+        if _width(divided) * np.average(at, weights=weight) < NARROWER * _width(plain[k, p]):
+            plain[k, p], centres[k, p], scales[k, p] = divided, own, size
+    if np.all(scales == 1):
+        centres, scales = centres[..., :1], scales[..., :1]
+    return ResidualErrors(plain, n_rows, centres, scales)
+
+
+def _size_by_prediction(predicted: Float, size: Float, weight: Float, bins: int) -> tuple[Float, Float]:
+    """Return mean predictions and mean sizes of errors (bins,) in bins of equally many rows."""
+    order = np.argsort(predicted, kind="stable")
+    starts = np.linspace(0, predicted.size, bins, endpoint=False).astype(np.intp)
+    total = np.add.reduceat(weight[order], starts)
+    mean = [np.add.reduceat((weight * each)[order], starts) / total for each in (predicted, size)]
+    return mean[0], mean[1]
+
+
+def _width(values: Float) -> float:
+    """Return the width of a 90 % interval of order statistics."""
+    low, high = np.interp([0.05, 0.95], np.linspace(0, 1, values.size), values)
+    return float(high - low)
+
+
+def _order_statistics(errors: Float, weight: Float) -> tuple[Float, float]:
+    """Return order statistics (…, m) of errors (…, n), and how many errors there are: the effective number."""
+    n, total = errors.shape[-1], weight.sum()
+    n_rows = max(float(total**2 / (weight @ weight)), 1.0)
+    order, at = np.argsort(errors, axis=-1).reshape(-1, n), np.linspace(1, n_rows, min(n, MOST_RANKS))
+    flat = zip(order, errors.reshape(-1, n), strict=True)
+    found = [np.interp(at, n_rows * np.cumsum(weight[by]) / total, own[by]) for by, own in flat]
+    return np.reshape(found, (*errors.shape[:-1], at.size)), n_rows

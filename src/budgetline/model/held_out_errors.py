@@ -1,0 +1,104 @@
+"""Held-out errors of every stage: what intervals and sets of labels are made of.
+
+With errors E of n rows that were not learned from, a new row's error is below the k-th smallest with probability at
+least k/(n + 1), if rows are exchangeable: split conformal prediction. Here the errors are those of cross-validation, of
+folds whose models learned from a little less than the final one (cross-conformal; Vovk 2015).
+
+For numbers E = (y − ŷ)/s(ŷ): s is 1, or where errors grow with the prediction, their mean size by prediction. For
+classes E = 1 − p_y, and the set holds all classes with 1 − p_k ≤ q.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from budgetline.arrays import Float, Mask, Positions
+from budgetline.codec import AtLeast, Shape
+
+ROUNDING = 1e-9
+
+
+class PredictionInterval(NamedTuple):
+    """Bounds of prediction intervals, of the shape of the predictions."""
+
+    lower: Float
+    upper: Float
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualErrors:
+    """Errors of rows that were held out.
+
+    Attributes
+    ----------
+    values : array of shape (1 + stages, P, m)
+        Order statistics, at ranks evenly spaced from 1 to ``n_rows``. For classes P is 1.
+    n_rows : float
+        Number of errors; with unequal weights the effective number, (Σw)²/Σw².
+    centres, scales : arrays of shape (1 + stages, P, B)
+        s(ŷ) at B predictions, linear between them and constant outside.
+    """
+
+    values: Annotated[Float, Shape("all_stages errors ranks")]
+    n_rows: Annotated[float, AtLeast(1)]
+    centres: Annotated[Float, Shape("all_stages errors bins")]
+    scales: Annotated[Float, Shape("all_stages errors bins"), AtLeast(0)]
+
+    assumption = "exchangeable rows"
+
+    def at(self, stages: Positions) -> ResidualErrors:
+        """Return the errors of a model whose stages 0, 1, … are like these."""
+        return replace(self, values=self.values[stages], centres=self.centres[stages], scales=self.scales[stages])
+
+    def interval(self, predicted: Float, stage: int, coverage: float) -> PredictionInterval:
+        """Return bounds (n, P) for predictions (n, P) at a stage; infinite if the errors are too few."""
+        n, miss, scale = self.n_rows, (1 - coverage) / 2, self._scale(predicted, stage)
+        below = self._ranked(stage, np.floor((n + 1) * miss + ROUNDING))
+        above = self._ranked(stage, np.ceil((n + 1) * (1 - miss) - ROUNDING))
+        return PredictionInterval(predicted + scale * below, predicted + scale * above)
+
+    def members(self, probabilities: Float, stage: int, coverage: float) -> Mask:
+        """Return which classes are in the sets of rows with these probabilities (n, P)."""
+        most = self._ranked(stage, np.ceil((self.n_rows + 1) * coverage - ROUNDING))
+        return np.asarray(1 - probabilities <= most + ROUNDING)
+
+    def _scale(self, predicted: Float, stage: int) -> Float:
+        if self.scales.shape[2] == 1:
+            return self.scales[stage, :, 0]
+        known = zip(predicted.T, self.centres[stage], self.scales[stage], strict=True)
+        return np.column_stack([np.interp(*each) for each in known])
+
+    def _ranked(self, stage: int, rank: float) -> Float:
+        """Return the errors (P,) of a rank, infinite outside 1, …, n; between those that are stored, linear."""
+        if not 1 - ROUNDING <= rank <= self.n_rows + ROUNDING:
+            return np.full(self.values.shape[1], np.inf if rank > 1 else -np.inf)
+        ranks = np.linspace(1, self.n_rows, self.values.shape[2])
+        return np.array([np.interp(rank, ranks, own) for own in self.values[stage]])
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianErrors:
+    """Errors that are known by their mean square only: they are taken as normal, with the same spread everywhere.
+
+    ``deviation`` (1 + stages, P) is the root of the mean squared error on held-out rows.
+    """
+
+    deviation: Annotated[Float, Shape("all_stages errors"), AtLeast(0)]
+
+    assumption = "normal errors of equal spread"
+
+    def at(self, stages: Positions) -> GaussianErrors:
+        """Return the errors of a model whose stages 0, 1, … are like these."""
+        return replace(self, deviation=self.deviation[stages])
+
+    def interval(self, predicted: Float, stage: int, coverage: float) -> PredictionInterval:
+        """Return bounds (n, P) for predictions (n, P) at a stage."""
+        half = float(ndtri((1 + coverage) / 2)) * self.deviation[stage]
+        return PredictionInterval(predicted - half, predicted + half)
+
+
+HeldOutErrors = ResidualErrors | GaussianErrors

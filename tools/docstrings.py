@@ -1,0 +1,130 @@
+"""The text of the reference: "As in ``X``" becomes X's own description, and names of objects become links.
+
+An extension of griffe, which reads the docstrings for mkdocstrings. Docstrings stay short, and a reader of a page
+finds every parameter described on it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from griffe import (
+    Docstring,
+    DocstringAttribute,
+    DocstringParameter,
+    DocstringSection,
+    DocstringSectionAttributes,
+    DocstringSectionParameters,
+    Extension,
+)
+
+sys.path.append(str(Path(__file__).parent))
+from site_pages import NAMES, linked, without_pointers
+
+ROOMS = ("budgetline", "budgetline.evaluation", "budgetline.optimality")
+BORROWED = re.compile(rf"\A[Aa]s in ({NAMES})[.,;:]?\s*")
+MENTIONED = re.compile(rf"\bas in\s+((?:{NAMES}(?:,\s+|\s+and\s+)?)+)", re.IGNORECASE)
+SPAN = re.compile(r"(?<![`\[])(`{1,2})([\w.]+)\1(?!`)")
+KINDS = (DocstringSectionParameters, DocstringSectionAttributes)
+
+
+def sections_of(found: Any) -> list[DocstringSection]:
+    """Return the sections of an object's docstring."""
+    return Docstring(inspect.getdoc(found) or "").parse("numpy", warnings=False)
+
+
+def named(name: str, owner: type | None) -> Any:
+    """Return the object that a docstring names, a method of the same class or a public object, if there is one."""
+    path = name.strip("`").removeprefix("budgetline.").split(".")
+    for root in [owner, *map(importlib.import_module, ROOMS)]:
+        found: Any = root
+        for part in path:
+            found = getattr(found, part, None)
+        if found is not None:
+            return found
+    return None
+
+
+def borrowed(item: DocstringParameter | DocstringAttribute, kind: type, owner: type | None) -> dict[str, Any]:
+    """Return what an entry says of every name in it; "As in ``X``" becomes the words of X, followed by its own."""
+    names, reference = item.name.split(", "), BORROWED.match(item.description)
+    if reference is None:
+        return dict.fromkeys(names, item)
+    source, own = named(reference[1], owner), item.description[reference.end() :]
+    entries = entries_of(source, kind, owner)
+    if missing := [name for name in names if name not in entries]:
+        raise ValueError(f"{reference[1]} does not describe {', '.join(missing)}")
+    found = {}
+    for name in names:
+        text = f"{entries[name].description} {own[:1].upper()}{own[1:]}".strip()
+        found[name] = type(item)(name, annotation=entries[name].annotation, description=text, value=item.value)
+    return found
+
+
+def entries_of(found: Any, kind: type, owner: type | None = None) -> dict[str, Any]:
+    """Return the parameters, or attributes, that an object's docstring describes, by name."""
+    sections = [section for section in sections_of(found) if isinstance(section, kind)]
+    own = {name: entry for s in sections for item in s.value for name, entry in borrowed(item, kind, owner).items()}
+    others: dict[str, Any] = {}
+    for mention in MENTIONED.findall(inspect.getdoc(found) or ""):
+        for name in re.findall(NAMES, mention):
+            source = named(name, owner)
+            if source is not None and source is not found:
+                others = {**entries_of(source, kind, owner), **others}
+    return {**others, **own}
+
+
+def complete(found: Any, owner: type | None, sections: list[DocstringSection]) -> list[DocstringSection]:
+    """Return sections in which every parameter that is described somewhere is described here."""
+    entries = {kind: entries_of(found, kind, owner) for kind in KINDS}
+    wanted = {DocstringSectionParameters: parameters_of(found), DocstringSectionAttributes: list(entries[KINDS[1]])}
+    made = []
+    for kind in KINDS if inspect.isclass(found) else KINDS[:1]:
+        items = [entries[kind][name] for name in wanted[kind] if name in entries[kind]]
+        if items := list({id(item): item for item in items}.values()):
+            made.append(kind(items))
+    kept = [section for section in sections if not isinstance(section, tuple(type(m) for m in made))]
+    return [*kept[:1], *made, *kept[1:]]
+
+
+def undescribed(found: Any, owner: type | None = None) -> list[str]:
+    """Return the parameters of a callable that its page says nothing of: no entry, and no word in the text."""
+    entries = entries_of(found, KINDS[0], owner) | (entries_of(found, KINDS[1]) if inspect.isclass(found) else {})
+    text = (inspect.getdoc(found) or "").partition("Examples\n---")[0]
+    names = [name for name in parameters_of(found) if name not in entries]
+    return [name for name in names if not re.search(rf"\b{name}\b", text)]
+
+
+def parameters_of(found: Any) -> list[str]:
+    """Return the names of a callable's parameters."""
+    try:
+        return [name for name in inspect.signature(found).parameters if name not in ("self", "cls")]
+    except (TypeError, ValueError):
+        return []
+
+
+class Complete(Extension):
+    """Completes the docstrings of the pages when they are read."""
+
+    def on_object(self, *, obj: Any, **kwargs: Any) -> None:
+        """Complete the sections of a class or function, and link the names in them."""
+        if obj.docstring is None or not (obj.is_class or obj.is_function):
+            return
+        module = sys.modules[obj.module.path]
+        owner = getattr(module, obj.parent.name, None) if obj.is_function and obj.parent.is_class else None
+        found = getattr(owner or module, obj.name, None)
+        obj.docstring.value = without_pointers(obj.docstring.value)
+        sections = obj.docstring.parsed
+        if found is not None:
+            sections[:] = complete(found, owner, sections)
+        for section in sections:
+            if isinstance(section.value, str):
+                section.value = linked(section.value, obj.name)
+            elif isinstance(section, KINDS):
+                for item in section.value:
+                    item.description = linked(item.description, obj.name)
