@@ -104,8 +104,7 @@ def counts_on_fold(model: AnytimeModel, fitted: object, rows: Samples, costs: Se
     """
     points = counted_stages(costs)
     held = HeldOut.of(fitted, rows.X, rows.y, rows.weight)
-    after = affordable(held.model.sequence.cumulative_costs, np.array([costs[k] for k in points]))
-    after[0] = 0  # not even free groups
+    after = _bought(held, costs)
     positive = held.targets[:, 0] > 0.5
     weight = np.ones(positive.size) if held.weight is None else held.weight
     found = np.zeros((after.size, 2, THRESHOLDS.size + 1))
@@ -122,10 +121,15 @@ def counts_on_fold(model: AnytimeModel, fitted: object, rows: Samples, costs: Se
 def errors_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
     """Return y less its prediction for held-out rows, shape (stages, n), at the stages that are counted."""
     held = HeldOut.of(fitted, rows.X, rows.y)
+    predicted = [view.respond("predict") for view in held.views()]
+    return np.array([held.targets[:, 0] - predicted[stage] for stage in _bought(held, costs)])
+
+
+def _bought(held: HeldOut, costs: Sequence[float]) -> Positions:
+    """Return how many groups the model of a fold buys at the stages that are counted."""
     after = affordable(held.model.sequence.cumulative_costs, np.array([costs[k] for k in counted_stages(costs)]))
     after[0] = 0  # not even free groups
-    predicted = [view.respond("predict") for view in held.views()]
-    return np.array([held.targets[:, 0] - predicted[stage] for stage in after])
+    return np.asarray(after)
 
 
 def intervals(costs: Sequence[float], folds: Sequence[Float]) -> Intervals:
