@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import _num_samples
 
@@ -22,6 +23,7 @@ from budgetline.glm.families import SquaredError
 from budgetline.glm.set_families import Cox
 from budgetline.inputs import check_survival
 from budgetline.model.anytime import Staged, as_model
+from budgetline.model.calibration import Calibration
 from budgetline.report.content import Intervals, Probabilities, RiskGroup, RiskGroups, StageCounts, StageInterval
 from budgetline.sequencing import RandomOrder
 
@@ -96,11 +98,13 @@ def counted_stages(costs: Sequence[float]) -> list[int]:
     return sorted({round(k) for k in np.linspace(0, last, min(last + 1, MOST_STAGES)).tolist()})
 
 
-def counts_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
+def counts_on_fold(
+    fitted: object, rows: Samples, costs: Sequence[float], calibration: Calibration | None = None
+) -> Float:
     """Count held-out rows of two classes by the probability of the second, shape (stages, 2 classes, bins).
 
     ``costs`` are those of the stages of the whole model, starting at 0. At each, the fold buys what it can in its own
-    order.
+    order. Models of folds learn no calibration: that of the whole model is applied to their scores.
     """
     held = HeldOut.of(fitted, rows.X, rows.y, rows.weight)
     after = _bought(held, costs)
@@ -108,10 +112,12 @@ def counts_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Flo
     weight = np.ones(positive.size) if held.weight is None else held.weight
     found = np.zeros((after.size, 2, THRESHOLDS.size + 1))
     for stage, view in enumerate(held.views()):
-        if (here := np.flatnonzero(after == stage)).size:
-            bins = np.searchsorted(THRESHOLDS, view.respond("predict_proba")[:, 1], side="right")
+        for at in np.flatnonzero(after == stage).tolist():
+            scores = view.respond("decision_function")[:, None]
+            scores = scores if calibration is None else calibration.apply(scores, counted_stages(costs)[at])
+            bins = np.searchsorted(THRESHOLDS, expit(scores[:, 0]), side="right")
             for k, members in enumerate((~positive, positive)):
-                found[here, k] = np.bincount(bins[members], weight[members], THRESHOLDS.size + 1)
+                found[at, k] = np.bincount(bins[members], weight[members], THRESHOLDS.size + 1)
     return found
 
 
