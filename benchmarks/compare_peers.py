@@ -23,6 +23,7 @@ from pathlib import Path
 
 import logistic_data
 import numpy as np
+from core import opened
 from peers.problem import THREADS, Peer, Problem
 from peers.registry import MODULE_OF, PEERS
 from peers_page import DISTRIBUTIONS, REFERENCES, Measured, Section, page
@@ -210,7 +211,7 @@ def main() -> None:
     print(text)
     if args.write:
         args.write.parent.mkdir(parents=True, exist_ok=True)
-        args.write.write_text(text)
+        args.write.write_text(opened(text, args.write))
 
 
 if __name__ == "__main__":

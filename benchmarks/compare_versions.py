@@ -36,7 +36,7 @@ def fit_source(estimator: Any, source: Any) -> Any:
 
 
 def convex_loss() -> Any:
-    """Return the class of a loss of the user's."""
+    """Return the class of a custom loss."""
     try:
         from budgetline.glm import ConvexLoss
     except ImportError:
@@ -114,7 +114,7 @@ def regressions() -> Iterator[tuple[str, Callable[[], Results]]]:
 
 
 def generalised() -> Iterator[tuple[str, Callable[[], Results]]]:
-    """Counts, two classes, three classes, a loss of the user's."""
+    """Counts, two classes, three classes, a custom loss."""
     from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, FeatureGroups
 
     loss_class = convex_loss()

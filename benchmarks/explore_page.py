@@ -151,7 +151,7 @@ def report(effort: Effort) -> list[str]:
         lines.append(f"| {kind} | {len(values)} | {figures} |")
     lines += [
         "",
-        f"While this ran, {os.getloadavg()[0]:.1f} programs wanted one of {os.cpu_count()} processors (mean of a "
+        f"While this ran, {os.getloadavg()[0]:.1f} programs needed one of {os.cpu_count()} processors (mean of a "
         "minute; alone the benchmark is about 1).",
     ]
     return [*lines, ""]

@@ -19,6 +19,7 @@ from time import perf_counter
 from types import ModuleType
 
 import numpy as np
+from core import opened
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, open_data
 from budgetline.devices import Device, named_device, on_host
@@ -170,7 +171,8 @@ def main() -> None:
     reading, cpu, device, same = streamed(X, y, 200_000 if given.quick else ROWS)
     print(f"parquet: read {reading:.2f} s, cpu {cpu:.2f} s, device {device:.2f} s, {same}", flush=True)
     if given.write:
-        Path(given.write).write_text(as_page(xp, page, (reading, cpu, device, same)), encoding="utf-8")
+        text = as_page(xp, page, (reading, cpu, device, same))
+        Path(given.write).write_text(opened(text, Path(given.write)), encoding="utf-8")
 
 
 def as_page(xp: ModuleType, rows: list[str], stream: tuple[float, float, float, str]) -> str:

@@ -26,22 +26,23 @@ HEAD = """\
 Made by `python benchmarks/compare_peers.py --write docs/results/peers.md`, after `make peers`, which installs
 `budgetline[peers]` and makes an environment of its own for adelie, which needs NumPy below 2.
 
-Every peer runs in its own process on the same data (float64), with {threads} threads for everything that takes threads.
-Reading the data, importing and compiling are not counted, nor is the preparation that a peer wants: all but us, the
-algorithms as printed, LightGBM and the Gram matrix of the raw table get standardised columns in Fortran order for
-nothing (its seconds are in the table). What a peer derives from that, such as the Gram matrix, is counted, except where
-the row says "X'X given". Ours starts from the raw table. Times are medians of three runs, or fewer where these take
-more than five seconds. Time × is wall clock over ours. Memory is the peak of the whole process, with the data and the
-prepared copy. "End" is the share of the variance of the training rows (for logistic models: of the deviance) that the
-last model explains: the check that a peer solved the problem it was given. "Error" is for group lassos: by how much the
-worst solution of the path violates the optimality conditions of its own problem, relative to λ·weight.
+Every peer runs in its own process on the same data (float64), with {threads} threads for everything that takes
+threads. Reading the data, importing and compiling are not counted, nor is the preparation that a peer needs: all but
+budgetline, the algorithms as printed, LightGBM and the Gram matrix of the raw table get standardised columns in
+Fortran order. The seconds for this are in the table. What a peer derives from that, such as the Gram matrix, is
+counted, except where the row says "X'X given". budgetline starts from the raw table. Times are medians of three runs,
+or fewer where these take more than five seconds. Time × is wall-clock time relative to ours. Memory is the peak of
+the whole process, with the data and the prepared copy. "End" is the share of the variance of the training rows (for
+logistic models: of the deviance) that the last model explains, which shows that a peer solved its problem. "Error" is
+for group lassos: by how much the worst solution of the path violates the optimality conditions of its own problem,
+relative to λ·weight.
 
 Group lasso paths for squared error have {lambdas} λ down to a thousandth of the largest, warm-started, at each
 package's default tolerance. "On the triangle of X" is what an expert would do: X'X = R'R is made first, counted, and
 the package works on the few rows of R. So is "X'X of the raw table": nothing is prepared, and the moments of the raw
 columns are centred and scaled afterwards, which loses digits where means are large. No package does either by itself.
 
-Ridge constants are {alpha:g} for squared error and {logistic_alpha:g} for logistic models, where a package takes one.
+Ridge constants are {alpha:g} for squared error and {logistic_alpha:g} for logistic models, where a package accepts one.
 
 adelie has no ridge part (`alpha` 1), `tol` and `irls_tol` {tol:g} (its defaults) and `early_exit` off. For squared
 error it has the λ and the weights of the other group lassos. For logistic models it has its own: {n_lambdas} λ down to

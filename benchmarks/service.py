@@ -182,14 +182,14 @@ HEAD = f"""\
 
 Made by `python benchmarks/service.py --write docs/results/service.md`.
 
-`examples/service.py` (FastAPI, one process, one `AnytimeRunner`) on the loopback. Each client asks again as soon as it
-is answered. Sources: three recorded values, a driver that blocks a thread for 1 ms, 4 ms of work for a processor in one
-of two processes, and four services awaited with exponential delays of mean 8 or 15 ms; three groups at once. All times
-are milliseconds. "Server" is the time from the call of the runner to its answer, "client" what the client waits, with
-HTTP and JSON. Late is more than {SLACK_MS:g} ms after the deadline. "Server CPU" is the share of one core that the
-service itself had, without its two processes. Clients, server and these processes share the cores of this machine; a
-process that is killed at a deadline takes some 0.1 s to replace. Wrong answers differ from
-`predict_proba(available=groups)` of the same model on the library's own encoding of the patients.
+`examples/service.py` (FastAPI, one process, one `AnytimeRunner`) on the loopback. Each client sends its next request
+as soon as it has a response. Sources: three recorded values, a driver that blocks a thread for 1 ms, 4 ms of work for
+a processor in one of two processes, and four services awaited with exponential delays of mean 8 or 15 ms; three
+groups at once. All times are milliseconds. "Server" is the time from the call of the runner to its answer, "client"
+what the client waits, with HTTP and JSON. Late is more than {SLACK_MS:g} ms after the deadline. "Server CPU" is the
+share of one core that the service itself had, without its two processes. Clients, server and these processes share
+the cores of this machine; a process that is killed at a deadline takes some 0.1 s to replace. Wrong answers differ
+from `predict_proba(available=groups)` of the same model on the library's own encoding of the patients.
 """
 
 

@@ -81,8 +81,10 @@ def report(effort: Effort) -> list[str]:
     lines = [title, "", made, "", head, "", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for label, estimator in estimators.items():
         lines += [_row(label, estimator, framed, effort) for framed in (False, True)]
-    note = "What is added hardly depends on the estimator: checks of the table, columns that are selected, stage 0, "
-    note += "and joblib, which runs the fits. It counts only beside clones that are fitted in milliseconds."
+    note = (
+        "The added time hardly depends on the estimator. It goes into checks of the table, selecting columns, stage 0, "
+    )
+    note += "and joblib, which runs the fits. It matters only if clones are fitted in milliseconds."
     return [*lines, "", note, ""]
 
 

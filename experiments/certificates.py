@@ -169,8 +169,7 @@ def certificate_section(results: list[Certified], seconds: float) -> list[str]:
     for found, share in below:
         achieved, _, known = found.at(share)
         why = (
-            f"a set is known that explains {known:.3f} of the bound: it is the sequence that is far from the best, not "
-            "the bound"
+            f"a set is known that explains {known:.3f} of the bound, so it is the sequence that is far from the best"
             if known >= GOAL
             else f"the best set known explains {known:.3f} of the bound: the bound may be too high"
         )
@@ -314,10 +313,10 @@ HEAD = """\
 
 Made by `python experiments/certificates.py --write docs/results/certificates.md`.
 
-Squared error throughout; classes are 0/1 indicators. What is certified is F on the training data: what the greedy
-sequence `forward` explains over a bound on what *any* set of groups could explain within the budget. A single sequence
-need not be able to reach all of these. In round brackets: with the bound that the models of the prefixes give for
-nothing. In square brackets: the best set that is known over the bound, which tells how much of the gap is the bound's.
+Squared error throughout; classes are 0/1 indicators. The certified share is what the greedy sequence `forward`
+explains of the training data, divided by a bound on what *any* set of groups within the same budget can explain.
+Possibly no single sequence reaches the best set of every budget. In round brackets: the share with the bound that
+follows from the models of the prefixes. In square brackets: what the best known set explains, divided by the bound.
 "Theorem 3.2" is what the theorem promises at every prefix. Timeliness is certified in the same way, for all budgets
 together. Times are those of one thread; every certificate was verified by the verifier, which shares no code with the
 search.
@@ -335,7 +334,7 @@ SETS = """\
 
 The prefix of the sequence, the sequence that is learned for the budget (`max_cost`), and the plan: what they explain of
 the training data, the certified share of the optimum (every certificate was verified), and what they explain of
-held-out rows, chosen anew on every fold; in brackets the gain over the prefix.
+held-out rows, chosen again on every fold; in brackets the gain over the prefix.
 """
 
 

@@ -199,8 +199,8 @@ Made by `python experiments/classification.py --write docs/results/classificatio
 
 Prices are Turney's, in Canadian dollars. `alpha` is fixed, not tuned: 1e-2 for heart, 1e-4 for thyroid. A budget buys
 the longest prefix of the learned sequence that costs no more. Cheapest first takes groups of equal price in the order
-listed. Two lines are for reference and are not ranked: a plan made for each budget (`max_cost`; not anytime, and groups
-that do not fit are passed over), and logistic regression on all features (the last stage).
+listed. Two lines are for reference and are not ranked: a plan made for each budget (`max_cost`; not anytime, and
+groups that do not fit are skipped), and logistic regression on all features (the last stage).
 """
 
 

@@ -121,8 +121,8 @@ Made by `python experiments/doubling.py --write docs/results/doubling.md`.
 **The paper** (Figure 1): greedy "may choose expensive features early; until they are computed, we have no bounds".
 Doubling lets the next group cost no more than all before it, "prevents early computation of expensive features and
 induces a smoother increase of total cost; in most real-world data-sets, the two are identical after few steps because
-feature costs are often in a narrow range". Doubling is ours (when nothing is affordable it takes the cheapest group);
-the rule is `forward`. All in sample.
+feature costs are often in a narrow range". *Doubling* is the version of this library: when nothing is affordable it
+takes the cheapest group; the rule is `forward`. All in sample.
 """
 
 
@@ -169,11 +169,9 @@ def report(effort: Effort) -> Page:
     page = Page([HEAD, f"## Costs over orders of magnitude: {effort.groups} columns, {effort.draws} draws each", ""])
     page.add(
         "Columns are uncorrelated and their values grow a little faster than costs (as cost^1.3, with scatter), "
-        "so that dear "
-        "groups have the better rates. The best sets "
-        "are exact. The worst budget is the one at which F of the affordable prefix is least beside the best set "
-        "of a quarter "
-        "of the budget, from four times the cheapest cost on.",
+        "so that expensive groups have the better rates. The best sets are exact. The worst budget is the one at "
+        "which F of the affordable prefix is smallest compared with the best set of a quarter of the budget, from "
+        "four times the cheapest cost on.",
         "",
     )
     page.show("doubling", figure(solved[max(solved)][0], worst), "Greedy and doubling against cost")
@@ -199,7 +197,8 @@ def report(effort: Effort) -> Page:
         "",
         "## Data with costs of their own",
         "",
-        "| method | groups | dearest / cheapest | steps until the same from there on | timeliness: greedy | doubling |",
+        "| method | groups | most expensive / cheapest | steps until the same from there on | timeliness: greedy "
+        "| doubling |",
         "|---|---|---|---|---|---|",
     )
     few = 0

@@ -322,20 +322,20 @@ def problem_section(results: list[Result]) -> list[str]:
 # -- the report --------------------------------------------------------------------------------------------------
 
 HEAD = """\
-# Greedy beside the exact optimum
+# Greedy compared with the exact optimum
 
 Made by `python experiments/exact.py --write docs/results/exact.md`.
 
-For up to 18 groups the best of all sequences, and the best set at every budget, can be found exactly: every one of the
-2^J sets is valued, and dynamic programming over sets finds the sequence of the largest area under F against cost. All
-figures are ratios to that optimum, on training data (F is what the methods work with; nothing here is about new data);
-1 is optimal. `alpha` is 1e-5, the loss squared error: of classes, on one 0/1 indicator per class, unless one class or
-the label as a number is named. `doubling`, `cheapest` and `no-cost` use the rule `forward`.
+For up to 18 groups the best of all sequences, and the best set at every budget, can be found exactly: every one of
+the 2^J sets is evaluated, and dynamic programming over sets finds the sequence of the largest area under F against
+cost. All figures are ratios to that optimum, on training data (F is what the methods work with; nothing here is about
+new data); 1 is optimal. `alpha` is 1e-5, the loss squared error: of classes, on one 0/1 indicator per class, unless
+one class or the label as a number is named. `doubling`, `cheapest` and `no-cost` use the rule `forward`.
 
 Costs. Real: heart and thyroid (dollars), NHANES (scores of inconvenience). Generated with the data: agricultural and
 yahoo. Made up, where data have none: 1 per group, or drawn between 1 and 100, log-uniform, from the seed named; and,
 where groups differ in size, 1 per column. "Drawn" groups are a random selection, from the seed named. Problems of the
-same data are not independent of each other, and the means weigh data by their number of problems here.
+same data are not independent of each other, and data with many problems count more in the means.
 
 Why `forward` does so well under the step interpolation: swapping the neighbours g and h after S changes the area up to
 the total cost by c(g) c(h) (rate of h − rate of g), with rates (F(S ∪ g) − F(S))/c(g), so no swap improves a sequence
@@ -365,7 +365,7 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
         "",
         "A budget buys the longest affordable prefix of a sequence. The best sets of different budgets need not "
         f"contain each other, so that no sequence can be best everywhere. For reference: {EXACT}, that of the largest "
-        "area (step interpolation, total cost), and a plan made for the budget, which is not anytime and passes over "
+        "area (step interpolation, total cost), and a plan made for the budget, which is not anytime and skips "
         "groups that do not fit.",
         "",
         *budget_section(results),

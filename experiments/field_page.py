@@ -121,7 +121,9 @@ def page_of(known: dict[str, Any]) -> Page:
     """Return the page of all scores that are known."""
     results = {name: Results(name, record) for name, record in known.items()}
     first = next(iter(results.values()))
-    page = Page(["# Our place in the field", "", f"Made by `{COMMAND}`.", ""], measured=first.record["measured"])
+    page = Page(
+        ["# Compared with published methods", "", f"Made by `{COMMAND}`.", ""], measured=first.record["measured"]
+    )
     if "spam" in results:
         alt = "AUROC on Spam against the number of features: budgetline and the published per-row method GDFS"
         page.show("field", front(results["spam"]), alt)
@@ -164,14 +166,14 @@ INTRODUCTION = [
 LIMITS = [
     "## What to keep in mind",
     "",
-    "- Published numbers of static methods on spam, physionet and bank were not at hand: the repositories of the "
+    "- Published numbers of static methods on spam, physionet and bank are not available: the repositories of the "
     "papers "
     "hold none. So whether ours is as good as the best of them is open. The network in the order of a permutation "
     "test "
     "is our own run of one recipe, a weak one; the stronger recipes (CAE, SAGE) were not run. LightGBM in the "
     "order of "
     "its own importance is the stronger baseline.",
-    "- GDFS on spam is one run of a notebook on one split, and so is our score beside it. The band in the first "
+    "- GDFS on spam is one run of a notebook on one split, and so is our score. The band in the first "
     "figure, "
     "from the lowest to the highest of five splits, is wider than most of the differences.",
     "- The constants of our encodings were chosen earlier on spam, physionet and bank among other data, in part on "
@@ -185,7 +187,7 @@ LIMITS = [
 
 def in_short(results: dict[str, Results]) -> list[str]:
     """Return what the numbers say, one line per data set."""
-    lines = ["## In short", ""]
+    lines = ["## Comparisons", ""]
     if spam := results.get("spam"):
         auc, accuracy = 100 * spam.ours()[0] - GDFS_AUC, 100 * spam.ours("accuracy")[0] - GDFS_ACCURACY
         five = 100 * spam.ours().mean(axis=0) - GDFS_AUC
@@ -209,8 +211,8 @@ def in_short(results: dict[str, Results]) -> list[str]:
         )
     for name in ("bank", "bank without duration"):
         if found := results.get(name):
-            beside = against(found, IMPORTANCE, OWN)
-            lines.append(f"- **{name.capitalize()}**: no published figures at hand. {beside}")
+            compared = against(found, IMPORTANCE, OWN)
+            lines.append(f"- **{name.capitalize()}**: no published figures are known. {compared}")
     return [*lines, *([f"- **Models**: {winners(list(results.values()))}"]), ""]
 
 
@@ -229,10 +231,10 @@ def against(results: Results, family: str, named: str) -> str:
     errors = np.array([error(gaps[:, k]) for k in range(gaps.shape[1])])
     means = gaps.mean(axis=0)
     better, worse = int((means > 2 * errors).sum()), int((means < -2 * errors).sum())
-    text = (
-        f"Beside {named}: better at {better}, worse at {worse} of {means.size} budgets by more than two standard errors"
-    )
-    return f"{text}, {paired(gaps.mean(axis=1))} points of {results.metric} on average."
+    found = f"significantly better at {better} and worse at {worse} of {means.size} budgets"
+    if not better and not worse:
+        found = f"no significant difference at any of {means.size} budgets"
+    return f"Compared with {named}: {found}, {paired(gaps.mean(axis=1))} points of {results.metric} on average."
 
 
 def winners(all_results: list[Results]) -> str:
@@ -321,8 +323,8 @@ def physionet_section(results: Results) -> list[str]:
         "classes (*macro*); values below .5 fit the former only. *Tuned* takes the threshold with the best F1 on "
         "the validation rows.",
         "- The splits are those of their present code. In August 2025 torch split the rows, in another way.",
-        "- They fill gaps with the mean over all rows, test rows too, and standardise in the same way. Ours sees "
-        "the gaps and nothing of the test rows.",
+        "- They fill missing values with the mean over all rows, including test rows, and standardise in the same way. "
+        "Ours uses nothing of the test rows.",
         "",
     ]
 
@@ -341,8 +343,8 @@ def bank_section(found: list[Results]) -> list[str]:
     return [
         "## Bank marketing",
         "",
-        "45,211 calls, 16 columns, 12 % yes; budgets and splits of the AFA benchmark, as above. Its table was not "
-        "at hand, so nothing is compared with it. "
+        "45,211 calls, 16 columns, 12 % yes; budgets and splits of the AFA benchmark, as above. Its table is not "
+        "available, so nothing is compared with it. "
         "`duration` is known only after the call. Splits are shuffled although rows are in the order of time. "
         f"Chosen: {chosen}.",
         "",

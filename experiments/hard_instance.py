@@ -106,9 +106,9 @@ Made by `python experiments/hard_instance.py --write docs/results/hard_instance.
 
 Items 1, 2, 3, … of cost x and value eˣ, F(S) = Σ eˣ. The best set of budget B is worth about e^B, the item B alone,
 so a sequence is as good at B as the best set of B/C only if it has an item of about B/C by then: C is at least
-B/m(B), m(B) being the dearest item bought. **The paper** proves that B/m(B) cannot stay below 4, and that doubling
-attains 4. It says that the instance is the linear model Y = Σ eⁱ X_i; its F is Σ e^{2i}/2, so that we take Y = Σ
-e^{i/2} X_i.
+B/m(B), where m(B) is the most expensive item bought. **The paper** proves that B/m(B) cannot stay below 4, and that
+doubling attains 4. It says that the instance is the linear model Y = Σ eⁱ X_i; its F is Σ e^{2i}/2, so that we take Y
+= Σ e^{i/2} X_i.
 """
 
 

@@ -158,9 +158,9 @@ def report(effort: Effort) -> list[str]:
         + " times as wide as those of split conformal gradient boosting, which keeps a quarter of the rows for "
         "calibration.",
         "",
-        f"Means over random splits ± standard error, at most {effort.rows} training rows, splines where the table is "
-        f"raw. Stage 0 has bought nothing; the other {POINTS} stages are evenly spaced from the first to the last. Gradient "
-        f"boosting learns on the first {BOOSTED} splits.",
+        f"Means over random splits ± standard error, at most {effort.rows} training rows, splines where the table "
+        f"is raw. Stage 0 has bought nothing; the other {POINTS} stages are evenly spaced from the first to the last. "
+        f"Gradient boosting learns on the first {BOOSTED} splits.",
         "",
     ]
     for names, what in ((effort.numbers, "width"), (effort.classes, "classes in a set")):

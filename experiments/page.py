@@ -25,7 +25,7 @@ from budgetline import BudgetCurve
 from budgetline.files import write_atomically
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from core import conditions
+from core import conditions, opened
 from ranking import Web, read_web
 
 # Okabe and Ito's colours, told apart by the colour-blind too; lines also differ in their dashes.
@@ -82,7 +82,7 @@ class Page:
         for name, figure in self.figures.items():
             content = figure.encode() if isinstance(figure, str) else svg_of(figure)
             write_atomically(path.with_name(f"{name}.svg"), content)
-        write_atomically(path, self.text().encode())
+        write_atomically(path, opened(self.text(), path).encode())
 
     def text(self) -> str:
         """Return the page, with machine, date and versions at its end."""

@@ -248,13 +248,13 @@ HEAD = """\
 
 Made by `python experiments/quality.py --write docs/results/quality.md`, after `pip install 'budgetline[peers]'`.
 
-Held-out quality at 10, 25 and 50 % of the cost of all groups. Every method only *chooses* groups; what it chose is then
-refitted in the same way for all, ridge (NHANES; mfeat on 0/1 indicators) or logistic regression (heart, thyroid), on
-columns standardised on the training rows. So only the choice differs. LightGBM is nonlinear, predicts itself and stands
-apart. AUC of three classes is the mean of each against the rest.
+Held-out quality at 10, 25 and 50 % of the cost of all groups. Every method only *chooses* groups; what it chose is
+then refitted in the same way for all, ridge (NHANES; mfeat on 0/1 indicators) or logistic regression (heart,
+thyroid), on columns standardised on the training rows. So only the choice differs. LightGBM is nonlinear and makes
+its own predictions, so it is listed separately. AUC of three classes is the mean of each against the rest.
 
 Two questions. *Anytime*: one order, learned before the budget is known; a budget buys the longest prefix that it pays
-for. *Fixed budget*: the budget is known; what does not fit is passed over and cheaper groups may follow.
+for. *Fixed budget*: the budget is known; what does not fit is skipped and cheaper groups may follow.
 
 Ours: *forward* is the paper's order, by the gain on the training rows. *forward, by CV* is the order of
 `AnytimeRegressorCV` or `AnytimeClassifierCV` with their defaults, which choose the ridge constant and the correction
@@ -263,15 +263,15 @@ with max_cost* is a sequence for the budget; *best set* has the largest gain on 
 without a correction.
 
 How the peers are used: the group lasso is weighted by cost and groups come in the order in which they enter (celer
-where there is one target, ours also for several; skglm solves the same problem as celer and is not shown twice; classes
-are 0/1 indicators under squared error). Orthogonal matching
-pursuit, LassoLars, forward selection and fastcan choose single columns and know no costs: a group is bought when its
-first column enters (with several classes, in any class). abess has the best set of each number of groups, without
-costs; of those that fit, the one with the smallest training loss. LightGBM spreads the cost of a group over its columns
-and takes, of a grid of trade-offs, the one with the smallest training loss whose groups fit. Random is the mean of
-random orders. Three settings were chosen after a first look at results: LassoLars has the same ridge constant as the
-rest (without it, it breaks off early on collinear columns), LightGBM has 50 trees and 5 trade-offs for the sake of
-time, and skglm's logistic group lasso is left out (it fails with a division by zero here).
+where there is one target, ours also for several; skglm solves the same problem as celer and is not shown twice;
+classes are 0/1 indicators under squared error). Orthogonal matching pursuit, LassoLars, forward selection and fastcan
+choose single columns and know no costs: a group is bought when its first column enters (with several classes, in any
+class). abess has the best set of each number of groups, without costs; of those that fit, the one with the smallest
+training loss. LightGBM spreads the cost of a group over its columns and takes, of a grid of trade-offs, the one with
+the smallest training loss whose groups fit. Random is the mean of random orders. Three settings were chosen after a
+first look at results: LassoLars has the same ridge constant as the rest (without it, it breaks off early on collinear
+columns), LightGBM has 50 trees and 5 trade-offs to save time, and skglm's logistic group lasso is left out (it fails
+with a division by zero here).
 
 Numbers are means over folds ± standard error; differences are paired by fold. Errors are corrected for the training
 rows that folds share (Nadeau and Bengio).
@@ -428,7 +428,7 @@ def section(result: Result) -> list[str]:
     ]
     if result.trees:
         lines += [
-            "Nonlinear, apart:",
+            "Nonlinear models:",
             "",
             *table(result, {**result.trees, PLAN: result.fixed[PLAN]}, PLAN),
         ]

@@ -65,7 +65,7 @@ class Learners:
 
     @property
     def catboost(self) -> Any:
-        """CatBoost, with half as many trees and twice the learning rate, for the sake of time."""
+        """CatBoost, with half as many trees and twice the learning rate, to save time."""
         import catboost
 
         kind = catboost.CatBoostClassifier if self.classes else catboost.CatBoostRegressor
@@ -74,7 +74,7 @@ class Learners:
 
     @property
     def ebm(self) -> Any:
-        """An EBM of main effects, one bag, and fewer rounds than its default, for the sake of time."""
+        """An EBM of main effects, one bag, and fewer rounds than its default, to save time."""
         from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
 
         kind = ExplainableBoostingClassifier if self.classes else ExplainableBoostingRegressor
@@ -184,7 +184,7 @@ Prefixes are for budgets that are not known in advance. Plans, importance and pa
 Settings are fixed, not tuned: paths of 12 models (LightGBM) and 6 (CatBoost); LightGBM 100 trees of 15 leaves,
 learning rate 0.05; CatBoost 50 trees of depth 4, learning rate 0.1; EBM main effects, one bag, at most
 1,000 rounds, which is less than its default. Linear models are those of the page on choices, with no
-curves: `encoding="spline"` would be the fair opponent of trees on numbers.
+curves: `encoding="spline"` would be the fair comparison for trees on numbers.
 
 Numbers are means over folds ± standard error; differences are paired by fold. Errors are corrected for the training
 rows that folds share (Nadeau and Bengio). Seconds are of one processor, for one fold.

@@ -243,7 +243,8 @@ def report(effort: Effort) -> list[str]:
         "early on a fifth of the training rows) is fitted on the first k columns that the model with pairs "
         "buys. The reference is what one writes by hand with scikit-learn's encoders: cubic B-splines with "
         f"{KNOTS} knots at quantiles of the different values, linear beyond, the mean and a flag for missing numbers, "
-        "one flag per level, rule `score`, and the `alpha` with the best mean AUC at these budgets (but the last) on a "
+        "one flag per category, rule `score`, and the `alpha` with the best mean AUC at these budgets (but the last) "
+        "on a "
         "fifth of the training rows. *less the reference*: the difference on the same folds, ± standard error.",
         "",
         "| data | encoding | score at budgets | less the reference |",

@@ -189,7 +189,7 @@ HEAD = """\
 Made by `python experiments/tables.py --write docs/results/tables.md`.
 
 The paper's Agricultural data are proprietary and the Yahoo! data may not be redistributed: these are generated data of
-the same shapes (`make_agricultural`, `make_yahoo`), so the paper's numbers stand beside ours for orientation only. Each
+the same shapes (`make_agricultural`, `make_yahoo`), so the paper's numbers are only for orientation. Each
 is the mean held-out explained fraction F/R(∅) over budgets up to the stopping cost, mean ± standard error over folds
 and groupings (folds share training rows, so the error is too small as a statement about new data). The stopping cost is
 where CS-G-OMP has reached α of its final training objective. "linear" interpolates between groups, as the paper does;

@@ -1,4 +1,4 @@
-"""A standing campaign of random trials against slow truths: ``make fuzz``, or ``python -m fuzz --help``.
+"""A standing campaign of random trials against slow references: ``make fuzz``, or ``python -m fuzz --help``.
 
 Every kind of trial is a module with two functions: ``draw(seed)`` returns a case, a dictionary that JSON can hold;
 ``check(case)`` raises an error if the library is wrong about it. Some have more: ``smaller(case)`` yields simpler

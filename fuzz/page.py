@@ -13,13 +13,13 @@ from core import conditions
 
 WHAT = {
     "problems": "squared error against brute force, all rules, schedules and sources",
-    "glms": "logistic, softmax, Poisson and a loss of the user's against plain Newton",
+    "glms": "logistic, softmax, Poisson and a custom loss against plain Newton",
     "certificates": "bounds, best sets and better sequences against all sets and orders",
     "files": "changed and forged models, moments and certificates",
     "commands": "command lines, good and bad",
     "scenes": "the runtime against a simulation; extractors that fail",
     "interruptions": "saves, passes and commands that are killed, interrupted or out of disk",
-    "raw_columns": "raw tables through every door, and in other types at prediction",
+    "raw_columns": "raw tables through every interface, and in other types at prediction",
     "loaded_models": "models in memory against the same models from files, by random calls",
 }
 
@@ -32,7 +32,7 @@ def page(tally: Tally, seed: int, minutes: float, kinds: Sequence[str], kernels:
     lines = [
         "# Random trials",
         "",
-        f"`{_command(seed, minutes, kinds, kernels)}` draws random cases and compares the library with slow truths",
+        f"`{_command(seed, minutes, kinds, kernels)}` draws random cases and compares the library with slow references",
         "that share no code with it. Each worker runs one kernel of OpenBLAS, which rounds in its own way.",
         f"**{total:,} cases, {failed:,} failures.** Cases that fail are kept in `tests/regressions`, and the tests",
         "check them again.",
