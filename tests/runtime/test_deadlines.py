@@ -395,7 +395,7 @@ def test_early_exit_stops_at_the_first_stage_that_decides(mode, how):
     assert len(seen) >= 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SlowStages(StagedModel):
     """Stages that take half a second, by a clock, to solve for a set of groups, and note for which."""
 

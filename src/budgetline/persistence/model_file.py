@@ -38,7 +38,7 @@ def save(model: Any, path: PathName) -> None:
 
     Parameters
     ----------
-    model : AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV, GroupLassoPath
+    model : AnytimeRegressor, AnytimeClassifier, AnytimeRanker, AnytimeSurvival, their CV versions, GroupLassoPath
         Or `StagedEstimators`, whose clones skops writes, if it is installed; their file holds the order that was
         found, not the setting ``order``. Fitted. A setting that has no plain form and that predictions do not need,
         such as a splitter or a schedule of your own, is left out with a warning. A `ConvexLoss` is refused:
@@ -90,7 +90,7 @@ def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | 
 
     Returns
     -------
-    AnytimeRegressor, AnytimeRegressorCV, AnytimeClassifier, AnytimeClassifierCV, GroupLassoPath or StagedEstimators
+    A fitted estimator
         Of the class that was saved, fitted. Its predictions are those of the model that was saved, to the last bit on
         the same machine.
 

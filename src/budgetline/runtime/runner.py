@@ -36,7 +36,7 @@ class AnytimeRunner:
 
     Parameters
     ----------
-    model : fitted AnytimeRegressor, AnytimeClassifier, their CV versions, GroupLassoPath, or an AnytimeModel
+    model : fitted AnytimeRegressor, AnytimeRanker or another estimator that ``save`` takes, or an AnytimeModel
         Or `StagedEstimators`: a missing group ends the run, because only prefixes have an estimator.
     extractors : mapping group -> function or Extractor
         One for every group of the sequence: ``function(raw)`` returns the values of the group's columns. Functions may
