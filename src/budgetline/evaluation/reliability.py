@@ -97,7 +97,8 @@ class ReliabilityDisplay:
         """Plot the probabilities of a fitted classifier on held-out rows, at one or more budgets.
 
         ``budgets`` are by default that of all groups. ``pos_label`` is the class, by default the second of two; each
-        bin has about the same number of rows. Other arguments as in `plot`.
+        of the ``n_bins`` bins has about the same number of rows. ``estimator`` is the
+        classifier; ``X``, ``y`` and ``sample_weight`` are the rows. Other arguments as in `plot`.
         """
         held = HeldOut.of(estimator, X, y, sample_weight)
         names, ends, classes = dict[int, str](), held.model.sequence, held.model.classes
@@ -126,7 +127,12 @@ class ReliabilityDisplay:
         sample_weight: object = None,
         **plot: object,
     ) -> ReliabilityDisplay:
-        """Plot probabilities (n,) of a class, or several of them in a mapping name -> probabilities."""
+        """Plot probabilities (n,) of a class, or several of them in a mapping name -> probabilities.
+
+        ``y_true`` are the labels, ``sample_weight`` weights of the rows. ``pos_label`` is the class, by default the
+        second of two; each of the ``n_bins`` bins has about the same number of rows. ``plot`` goes to the method
+        ``plot``.
+        """
         y = np.asarray(y_true)
         labels = np.unique(y)
         classes = labels if labels.size == 2 or pos_label is not None else np.array([0, 1])
@@ -141,7 +147,10 @@ class ReliabilityDisplay:
         return cls(found).plot(**plot)
 
     def plot(self, ax: Artist = None, **line: object) -> ReliabilityDisplay:
-        """Draw the shares with their standard errors, and the diagonal; ``line`` goes to matplotlib's ``errorbar``."""
+        """Draw the shares with their standard errors, and the diagonal, into ``ax`` or new axes.
+
+        ``line`` goes to matplotlib's ``errorbar``.
+        """
         if ax is None:
             _, ax = pyplot().subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
@@ -203,7 +212,11 @@ class CoverageDisplay:
         sample_weight: object = None,
         **plot: object,
     ) -> CoverageDisplay:
-        """Plot the coverage of ``predict_interval`` or ``predict_set`` of a fitted model on held-out rows."""
+        """Plot the coverage of ``predict_interval`` or ``predict_set`` of a fitted model on held-out rows.
+
+        ``estimator`` is the model; ``X``, ``y`` and ``sample_weight`` are the rows. ``plot`` goes to the method
+        ``plot``.
+        """
         model, seen = as_model(estimator), model_and_table(estimator, X)[1]
         predict = predict_interval if model.classes is None else predict_set
         stages = range(1 + model.n_stages)
@@ -226,8 +239,9 @@ class CoverageDisplay:
     ) -> CoverageDisplay:
         """Plot the coverage of given intervals, or sets, one for each cost.
 
-        An interval is a pair of arrays, ``lower`` and ``upper``; a set, if there are ``classes`` (P,), is a bool array
-        (n, P).
+        ``predictions`` holds one for each of the ``costs``. An interval is a pair of arrays, ``lower`` and ``upper``;
+        a set, if there are ``classes`` (P,), is a bool array (n, P). ``y_true`` are the targets, ``sample_weight``
+        weights of the rows. ``plot`` goes to the method ``plot``.
         """
         y, costs = np.asarray(y_true), np.asarray(costs, dtype=np.float64)
         if len(predictions) != costs.size:
@@ -246,7 +260,10 @@ class CoverageDisplay:
         return cls(costs, covered, sizes, coverage, float(n_rows)).plot(**plot)
 
     def plot(self, ax: Artist = None, **line: object) -> CoverageDisplay:
-        """Draw the measured coverage as steps with a band of one standard error, and the one that was asked for."""
+        """Draw the measured coverage as steps with a band of one standard error, and the one that was asked for.
+
+        ``ax`` are axes to draw into, ``line`` goes to matplotlib's ``plot``.
+        """
         if ax is None:
             _, ax = pyplot().subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
