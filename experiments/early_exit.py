@@ -309,7 +309,12 @@ def report(effort: Effort) -> list[str]:
         lines += [f"## {name}: {how}", "", *savings_section(found[REGRESSION], data.feature_groups.costs.sum()), ""]
         lines += [savings_verdict(found[REGRESSION]), ""]
         lines += [f"{checked} runs of `AnytimeRunner` stopped at the same stages with the same probabilities.", ""]
-        lines += ["Cost: decisions that differ, with the regression and without:", "", *lowest_differ(found), ""]
+        lines += [
+            "Cost, and share of decisions that differ, with and without the regression:",
+            "",
+            *lowest_differ(found),
+            "",
+        ]
     lines += [HONEST]
     for name, data in sets.items():
         estimates, changed, slopes = calibration(data, name, effort)

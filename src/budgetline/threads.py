@@ -170,7 +170,7 @@ def _helpers() -> ThreadPoolExecutor:
 
 
 class _OrderedSum:
-    """The sum of numbered arrays, always in the order of their numbers. Only arrays that come too early are kept."""
+    """The sum of numbered arrays, always in the order of their numbers. Early arrays wait for their turn."""
 
     def __init__(self) -> None:
         self.value: Float = np.zeros(())

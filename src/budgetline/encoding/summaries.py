@@ -94,7 +94,7 @@ class NumberSummary:
 
 @dataclass(frozen=True)
 class CategorySummary:
-    """Weight of every category, and of missing entries; ``lost`` is the weight of those that are no longer counted.
+    """Weights of the categories and of missing values; ``lost`` is the weight of categories that are no longer counted.
 
     ``text``, ``declared`` and ``blank`` as in `RawColumn`.
     """
