@@ -1,4 +1,4 @@
-"""Threads: BLAS is kept to one thread, and rows are shared out to threads instead.
+"""Threads: BLAS uses one thread, and rows are divided among threads.
 
 A BLAS that splits many small products over its threads waits for them again and again, very long on a busy machine.
 Threads that each have their own rows, and a BLAS of one thread, do not wait.
