@@ -70,12 +70,18 @@ class Cascade:
             raise ValueError(f"a cascade has ascending stages, and keeps documents after all but the last, got {shape}")
 
     def scores(self, model: object, X: object, qid: object) -> Float:
-        """Return scores (n,) whose order within a query is that of the cascade; the last level ranks highest."""
+        """Return scores (n,) whose order within a query is that of the cascade; the last level ranks highest.
+
+        Parameters as in ``cascades``.
+        """
         table = _ScoresByQuery.of(HeldOut.of(model, X, None, qid=qid), self.stages)
         return table.ranked(self.stages, self.keep)[0]
 
     def evaluate(self, model: object, X: object, y: object, qid: object, k: int | None = 10) -> Cascade:
-        """Return the cascade with its average cost and NDCG at k on other queries."""
+        """Return the cascade with its average cost and NDCG at k on other queries.
+
+        Parameters as in ``cascades``.
+        """
         table = _ScoresByQuery.of(HeldOut.of(model, X, y, qid=qid), self.stages)
         return table.judged(self.stages, self.keep, k)
 
@@ -93,7 +99,7 @@ def cascade(
 ) -> Cascade:
     """Return the best cascade of a ranking model for an average cost per document, chosen on held-out queries.
 
-    Parameters are those of ``cascades``; ``budget`` is the average cost of a document, over all queries.
+    Parameters as in ``cascades``. ``budget`` is the average cost of a document, over all queries.
 
     Examples
     --------

@@ -45,7 +45,7 @@ class SetFamily:
         return scores
 
     def excess(self, scores: Float, Y: Float, weight: Float) -> Float:
-        """Return the risks (K,) of the scores (n, K) of K models, less the least possible, for weights (n,)."""
+        """Return the risks (K,) of scores (n, K) of K models, minus the smallest possible risk, for weights (n,)."""
         sets = self.sets(Y, weight / weight.sum())
         return np.array([sets.at(column).risk for column in scores[sets.order].T]) - sets.saturated
 

@@ -70,7 +70,7 @@ class _ModelSums:
         return np.asarray(self.hessian(columns) @ V.ravel()).reshape(V.shape)
 
     def moved(self, theta: Float) -> _ModelSums:
-        """Return risk and gradient at a nearby θ (1 + D, Q), as the Hessian predicts them."""
+        """Predict risk and gradient at a nearby θ (1 + D, Q) from the Hessian."""
         step = theta - self.theta
         change = np.tensordot(self.H, step, axes=2)
         risk = self.risk + float(np.sum(step * (change / 2 - self.descent)))
