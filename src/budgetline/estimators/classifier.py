@@ -65,7 +65,7 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         X : array, sparse matrix or data frame, shape (n, D)
         coverage : float in (0, 1)
         budget, stage, available
-            As in ``predict``; for other sets than prefixes as in ``AnytimeRegressorCV.predict_interval``.
+            As in ``predict``. For sets that are not prefixes see ``AnytimeRegressorCV.predict_interval``.
         """
         check_is_fitted(self)
         return like(X, predict_set(self.model_, X, coverage, budget, stage, available))
