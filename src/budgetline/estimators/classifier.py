@@ -65,7 +65,8 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         X : array, sparse matrix or data frame, shape (n, D)
         coverage : float in (0, 1)
         budget, stage, available
-            As in ``predict``; for other sets than prefixes as in ``AnytimeRegressorCV.predict_interval``.
+            As in ``predict``. A set of groups that is no prefix has the errors of a stage that gains about as much, or
+            less.
         """
         check_is_fitted(self)
         return like(X, predict_set(self.model_, X, coverage, budget, stage, available))
