@@ -159,7 +159,7 @@ underestimates groups that depend on the chosen ones. Where groups are independe
 all groups are explained to the same share, OMP underestimates all of them alike, and the order is the same, too. The
 rules part where groups depend on the chosen ones to different degrees and still carry something of their own.
 
-So we vary that, and nothing else; the defaults of the generators stay as they are. All data have the Agricultural
+So only this dependence is varied; the generators keep their defaults. All data have the Agricultural
 shape. Timeliness is held-out, linear interpolation, up to OMP's 0.97-stopping cost. *Redundancy* is the share of a
 group's variance that the groups before it explain, mean over columns, in OMP's order.
 """

@@ -280,7 +280,8 @@ rows: mean over folds, ± standard error over folds (folds of different repeats 
 statement about new patients).
 
 The fixed budget is the same money for everyone: two neighbouring prefixes of the same sequence, mixed at random so
-that the mean cost is that of the early exit. "Decisions that differ" differ from those of the model with all groups.
+that the mean cost is that of the early exit. "Decisions that differ" are compared with those of the model with
+all groups.
 AUC is that of the probabilities at the exit, stages mixed. A threshold below 1/(1 + rows to learn from) never stops a
 run.
 """
@@ -292,7 +293,7 @@ Half of the rows fit the model; the exit is learned on the same rows ("training 
 rows"); the last quarter is evaluated, at every stage but the last. Cells: mean estimated chance → observed rate of
 change, of the estimates in the interval. "Regression" is `EarlyExit`: final scores are regressed on the scores so
 far, and residuals are distributed as on the sample. "Unconditional" adds what the remaining groups added on the
-sample, whatever the score so far.
+sample, and ignores the score so far.
 """
 
 
@@ -309,7 +310,12 @@ def report(effort: Effort) -> list[str]:
         lines += [f"## {name}: {how}", "", *savings_section(found[REGRESSION], data.feature_groups.costs.sum()), ""]
         lines += [savings_verdict(found[REGRESSION]), ""]
         lines += [f"{checked} runs of `AnytimeRunner` stopped at the same stages with the same probabilities.", ""]
-        lines += ["Cost: decisions that differ, with the regression and without:", "", *lowest_differ(found), ""]
+        lines += [
+            "Cost, and share of decisions that differ, with and without the regression:",
+            "",
+            *lowest_differ(found),
+            "",
+        ]
     lines += [HONEST]
     for name, data in sets.items():
         estimates, changed, slopes = calibration(data, name, effort)

@@ -267,9 +267,10 @@ where there is one target, ours also for several; skglm solves the same problem 
 classes are 0/1 indicators under squared error). Orthogonal matching pursuit, LassoLars, forward selection and fastcan
 choose single columns and know no costs: a group is bought when its first column enters (with several classes, in any
 class). abess has the best set of each number of groups, without costs; of those that fit, the one with the smallest
-training loss. LightGBM spreads the cost of a group over its columns and takes, of a grid of trade-offs, the one with
-the smallest training loss whose groups fit. Random is the mean of random orders. Three settings were chosen after a
-first look at results: LassoLars has the same ridge constant as the rest (without it, it breaks off early on collinear
+training loss. LightGBM spreads the cost of a group over its columns. Among several trade-offs, the one with the
+smallest training loss is used whose groups fit the budget. Random is the mean of random orders. Three settings were
+chosen after a first look at results:
+LassoLars has the same ridge constant as the rest (without it, it breaks off early on collinear
 columns), LightGBM has 50 trees and 5 trade-offs to save time, and skglm's logistic group lasso is left out (it fails
 with a division by zero here).
 

@@ -41,7 +41,8 @@ def sections_of(found: Any) -> list[DocstringSection]:
 def named(name: str, owner: type | None) -> Any:
     """Return the object that a docstring names, a method of the same class or a public object, if there is one."""
     path = name.strip("`").removeprefix("budgetline.").split(".")
-    for root in [owner, *map(importlib.import_module, ROOMS)]:
+    package, *rooms = map(importlib.import_module, ROOMS)
+    for root in [owner, package, package.AnytimeClassifier, *rooms]:  # methods of a mixin name those of estimators
         found: Any = root
         for part in path:
             found = getattr(found, part, None)

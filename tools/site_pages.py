@@ -68,7 +68,8 @@ INTERNAL = {
     "Doubling": "all",
     "RandomOrder": "all",
     "AnytimeModel": [
-        "answer", "answers", "encode_target", "labels_of", "mean_over_rows", "null_answer", "respond", "scores",
+        "answer", "answers", "encode_target", "labels_of", "mean_over_rows", "null_answer", "respond", "scored",
+        "scores",
         "stage_answers", "staged", "table",
     ],
     "FeatureGroups": ["resolve"],

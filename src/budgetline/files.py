@@ -65,7 +65,7 @@ def kind_of(data: bytes, where: str = "data") -> object:
 
 
 def read(path: PathName) -> bytes:
-    """Return the bytes of a file; what cannot be ours is refused before more than its header is read."""
+    """Return the bytes of a file; a file of another kind is refused once its header is read."""
     with open(path, "rb") as file:
         start = file.read(8)
         length = _header_length(start, os.fstat(file.fileno()).st_size, str(path))

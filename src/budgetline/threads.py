@@ -1,4 +1,4 @@
-"""Threads: BLAS is kept to one thread, and rows are shared out to threads instead.
+"""Threads: BLAS uses one thread, and rows are divided among threads.
 
 A BLAS that splits many small products over its threads waits for them again and again, very long on a busy machine.
 Threads that each have their own rows, and a BLAS of one thread, do not wait.
@@ -170,7 +170,7 @@ def _helpers() -> ThreadPoolExecutor:
 
 
 class _OrderedSum:
-    """The sum of numbered arrays, always in the order of their numbers. Only arrays that come too early are kept."""
+    """The sum of numbered arrays, always in the order of their numbers. Early arrays wait for their turn."""
 
     def __init__(self) -> None:
         self.value: Float = np.zeros(())

@@ -9,7 +9,7 @@ w is optimal iff r_g = κ_g w_g/‖w_g‖ where w_g ≠ 0 and ‖r_g‖ ≤ κ_g
    minimiser over one group is w_g = (D + κ/ν)⁻¹ q with q = r_g + D w_g, where ν = ‖w_g‖ solves one scalar equation.
 
 Then two kinds of steps alternate. Groups that are zero and should not be, or the reverse, get the exact minimiser of
-their block. The nonzero groups together, where the objective is smooth, take Newton steps with the Hessian
+their block. Where the objective is smooth, all nonzero groups take Newton steps together, with the Hessian
 
     H = M ⊗ I_P − Σ_g v_g v_g',    M = C + diag(κ_g/‖w_g‖),    v_g = (κ_g/‖w_g‖³)^½ vec(w_g).
 """

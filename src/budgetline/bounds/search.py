@@ -6,7 +6,8 @@ larger budgets. The budget with the largest gap between its bound and the best s
 relaxation is solved, then its worst leaf is split by a group that the relaxation buys in part. Whenever the time is
 over, every bound is valid.
 
-For a plan, a good set comes first. Greedy forward regression fills the budget, once by gain per cost and once by gain.
+For a plan, a good set is found
+first. Greedy forward regression fills the budget, once by gain per cost and once by gain.
 Each of the two sets is improved: one group is exchanged for another, and the budget filled up again, as long as that
 raises the value. With penalties a group may also be added or removed.
 """

@@ -70,7 +70,7 @@ class Roles:
         return [*self.targets, *(name for name in (self.weight, self.qid) if name is not None)]
 
     def features_at(self, columns: Positions | None) -> list[str]:
-        """Return the names of some features, None: all."""
+        """Return the names of some features; None means all."""
         return list(self.features) if columns is None else [self.features[d] for d in columns]
 
     def wanted(self, columns: Positions | None) -> list[str]:

@@ -77,7 +77,7 @@ class Header:
 
 
 def find_format(path: Path, delimiter: str | None, na: str | Iterable[str] | None) -> TextFormat:
-    """Return the format of a file, without the decimal mark; what is not given is found from its first lines."""
+    """Return the format of a file, without the decimal mark; missing settings are detected from its first lines."""
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
         raise ValueError(f"the delimiter must be one character, such as ';' or a tab, got {shown(delimiter)}")
     missing = MISSING if na is None else (na,) if isinstance(na, str) else tuple(na)

@@ -57,7 +57,7 @@ def natural_splines(knots: Float) -> Curve:
 
 
 def level_beyond(curve: Curve, low: float, high: float) -> Curve:
-    """Return a curve with its values at ``low`` ≤ ``high`` beyond them: it is not evaluated outside the data."""
+    """Return a curve that keeps its end values below ``low`` and above ``high``: it is not extrapolated."""
     inner = curve.knots[(curve.knots > low) & (curve.knots < high)]
     knots = np.unique([low, *inner, high])
     pieces = np.zeros((knots.size + 1, 4, curve.width))
@@ -77,8 +77,8 @@ def smooth_curves(knots: Float, values: Float, weights: Float) -> tuple[Curve, F
 
     They solve Ω v = λ G v (Demmler and Reinsch), where v'Gv is the variance of a curve over the values (m,) with their
     weights, and v'Ωv = ∫ f''² its bending between the outer knots, in units of their span. The first curve is straight,
-    λ = 0; the others bend more and more. All rise at the last knot. Curves that only bend where no values are, are
-    left out: nothing is known of them.
+    λ = 0; the others bend more and more. All rise at the last knot. Curves that bend only where there are no values
+    are left out: the data do not determine them.
     """
     span = knots[-1] - knots[0]
     basis = natural_splines((knots - knots[0]) / span)

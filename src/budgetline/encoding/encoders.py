@@ -159,8 +159,9 @@ class LevelEncoder:
     def known(self, column: RawColumn) -> list[str | None]:
         """Return which of the known categories each category of a raw column is, None for those that are unknown.
 
-        If only one of both is text, a category that has no other of its name is the only one of the same value, if
-        there is one: 7001 is "07001", 1 is "1.0" or True. Between texts the name alone counts: "1.1" is not "1.10".
+        If only one of two values is text, they may still be the same category: 7001 is "07001", 1 is "1.0" or True.
+        This needs a category without another one of the same value. Between texts the name alone counts:
+        "1.1" is not "1.10".
         """
         _, levels = column.as_levels
         if column.text and self.text:

@@ -52,7 +52,7 @@ class RawColumn:
         return np.isnan(self.numbers) if self.numbers is not None else np.asarray(self.codes) < 0
 
     def as_numbers(self, largest: float = np.finfo(float).max, form: Form | None = None) -> Float:
-        """Return the entries as numbers, also flags and text such as "3.5"; larger ones are errors.
+        """Return the entries as numbers, including flags and text such as "3.5"; too large numbers are errors.
 
         With a form, text is read in it. Other text is missing. Without a form, other text in more than half of the
         rows is an error: the column is another one.

@@ -86,7 +86,7 @@ class NumberSummary:
         return NumberSummary(self.values, weights, missing, factor * self.error)
 
     def quantiles(self, shares: Float | Iterable[float]) -> Float:
-        """Return the least values up to which the entries have at least these shares of the weight."""
+        """Return weighted quantiles: the smallest values with at least these shares of the weight at or below them."""
         ends = np.cumsum(self.weights)
         where = np.searchsorted(ends, np.asarray(shares) * ends[-1] * (1 - 1e-10))
         return np.asarray(self.values[np.minimum(where, ends.size - 1)])
@@ -94,7 +94,7 @@ class NumberSummary:
 
 @dataclass(frozen=True)
 class CategorySummary:
-    """Weight of every category, and of missing entries; ``lost`` is the weight of those that are no longer counted.
+    """Weights of the categories and of missing values; ``lost`` is the weight of categories that are no longer counted.
 
     ``text``, ``declared`` and ``blank`` as in `RawColumn`.
     """

@@ -22,7 +22,7 @@ NOISE = 4.0
 class Unknown:
     """Counts of a column: values that are not missing, those that the encoder does not know, and an example.
 
-    Unknown are categories that the model does not know, and text that an encoder of numbers cannot read. ``usual`` is
+    A value is unknown if it is a category that the model has not seen, or text where a number is expected. ``usual`` is
     the share of rare categories, or of text in another form, in the training data.
     """
 

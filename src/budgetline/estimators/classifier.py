@@ -65,8 +65,7 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         X : array, sparse matrix or data frame, shape (n, D)
         coverage : float in (0, 1)
         budget, stage, available
-            As in ``predict``. A set of groups that is no prefix has the errors of a stage that gains about as much, or
-            less.
+            As in ``predict``. For sets that are not prefixes see ``AnytimeRegressorCV.predict_interval``.
         """
         check_is_fitted(self)
         return like(X, predict_set(self.model_, X, coverage, budget, stage, available))

@@ -179,7 +179,7 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
     fold_costs_ : array of shape (n_folds, stages)
         What every fold has spent when it has bought each group of the order; infinite if it never buys it.
     folds_that_agree_ : int array of shape (stages,)
-        In how many folds each group is bought by the cost at which the order buys it.
+        For each group, in how many folds it has been bought at the cost at which the order buys it.
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
         As in ``AnytimeRegressor``, of the model fitted on all data with ``alpha_`` and ``correction_``.
 

@@ -147,7 +147,7 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
     min_gain : float
         Stop when no group would explain at least this additional fraction of the variance, after the correction.
     start : names of groups
-        Groups that are always measured: they come first, with those that they require, whatever they gain.
+        Groups that are always measured: they and the groups that they require come first, even if they gain nothing.
     correction : float
         Choose groups by the gain to expect on new rows: subtract this multiple of what noise alone explains and costs,
         σ²d/n for d columns (1 is Mallows' C_p; for other losses d/n, as AIC), with σ² the residual variance of the

@@ -54,7 +54,7 @@ def budget_curve(
         - "mse", "r2" (means over targets), "log_loss", "accuracy", "roc_auc" (for several classes the mean of each
           against the rest). The last two also accept a regressor if y has two values: the threshold is halfway;
         - "ndcg@5", "map" and the like: see `budgetline.evaluation.ndcg_score`; "concordance" and "brier", the
-          integrated Brier score, of survival times, whose y are as in ``AnytimeSurvival.score``;
+          integrated Brier score, of survival times, with the y of ``AnytimeSurvival.score``;
         - the name of any scikit-learn scorer, a scorer, or a function of (y_true, y_pred). A callable is such a
           function if its first argument starts with ``y`` or it has exactly two, else a scorer: greater is better.
     pos_label : label, optional

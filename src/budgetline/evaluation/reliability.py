@@ -79,7 +79,8 @@ class ReliabilityDisplay:
     ) -> ReliabilityDisplay:
         """Plot the probabilities of a fitted classifier on held-out rows at budgets, by default that of all groups.
 
-        Other arguments as in `from_predictions`; the class is by default the second of two.
+        ``budgets`` are by default that of all groups. ``estimator`` is the classifier; ``X`` and ``y`` are the rows.
+        Other arguments as in `from_predictions`, given by name; ``pos_label`` is by default the second of two classes.
         """
         held = HeldOut.of(estimator, X, y)
         names, order, classes = dict[int, str](), held.model.sequence, held.model.classes
@@ -104,9 +105,11 @@ class ReliabilityDisplay:
         sample_weight: object = None,
         **plot: object,
     ) -> ReliabilityDisplay:
-        """Plot probabilities (n,) of the class ``pos_label``, or several of them in a mapping name -> probabilities.
+        """Plot probabilities (n,) of a class, or several of them in a mapping name -> probabilities.
 
-        Each of the bins has about the same number of rows. Other arguments as in `plot`.
+        ``y_true`` are the labels, ``sample_weight`` weights of the rows. ``pos_label`` is the class, by default the
+        second of two; each of the ``n_bins`` bins has about the same number of rows. ``plot`` goes to the method
+        ``plot``.
         """
         y, check = np.asarray(y_true), check_integer("n_bins", n_bins, ge=1)
         weight, found = check_weight(sample_weight, y.size), dict[str, Reliability]()
@@ -121,7 +124,10 @@ class ReliabilityDisplay:
         return cls(found).plot(**plot)
 
     def plot(self, ax: Artist = None, **line: object) -> ReliabilityDisplay:
-        """Draw the shares with their standard errors, and the diagonal; ``line`` goes to matplotlib's ``errorbar``."""
+        """Draw the shares with their standard errors, and the diagonal, into ``ax`` or new axes.
+
+        ``line`` goes to matplotlib's ``errorbar``.
+        """
         self.ax_ = ax = pyplot().subplots(layout="constrained")[1] if ax is None else ax
         self.figure_, self.lines_ = ax.figure, list[Artist]()
         ax.plot([0, 1], [0, 1], "--", color="0.6", linewidth=1)
@@ -166,7 +172,10 @@ class CoverageDisplay:
     def from_estimator(
         cls, estimator: object, X: object, y: Any, *, coverage: float = 0.9, **given: Any
     ) -> CoverageDisplay:
-        """Plot the coverage of ``predict_interval`` or ``predict_set`` of a fitted model on held-out rows."""
+        """Plot the coverage of ``predict_interval`` or ``predict_set`` of a fitted model on held-out rows.
+
+        ``estimator`` is the model; ``X`` and ``y`` are the rows. ``given`` are other arguments of `from_predictions`.
+        """
         model, seen = as_model(estimator), model_and_table(estimator, X)[1]
         predict = predict_interval if model.classes is None else predict_set
         found = [predict(model, seen, coverage, None, stage, None) for stage in range(1 + model.n_stages)]
@@ -187,8 +196,9 @@ class CoverageDisplay:
     ) -> CoverageDisplay:
         """Plot the coverage of given intervals, or sets, one for each cost.
 
-        An interval is a pair of arrays, ``lower`` and ``upper``; a set, if there are ``classes`` (P,), is a bool array
-        (n, P).
+        ``predictions`` holds one for each of the ``costs``. An interval is a pair of arrays, ``lower`` and ``upper``;
+        a set, if there are ``classes`` (P,), is a bool array (n, P). ``y_true`` are the targets, ``sample_weight``
+        weights of the rows. ``plot`` goes to the method ``plot``.
         """
         y, found = np.asarray(y_true), []
         if len(predictions) != len(costs):
@@ -207,7 +217,10 @@ class CoverageDisplay:
         return cls(costs, covered, sizes, coverage, float(weight.sum() ** 2 / (weight @ weight))).plot(**plot)
 
     def plot(self, ax: Artist = None, **line: object) -> CoverageDisplay:
-        """Draw the measured coverage as steps with a band of one standard error, and the one that was asked for."""
+        """Draw the measured coverage as steps with a band of one standard error, and the one that was asked for.
+
+        ``ax`` are axes to draw into, ``line`` goes to matplotlib's ``plot``.
+        """
         self.ax_ = ax = pyplot().subplots(layout="constrained")[1] if ax is None else ax
         self.figure_, lower = ax.figure, self.covered - self.errors
         style = {"drawstyle": "steps-post", "marker": "o", "label": "measured", **line}

@@ -54,7 +54,7 @@ class Samples:
         return self.qid if self.groups is None else self.groups
 
     def take(self, rows: Positions) -> Samples:
-        """Return some of the rows; a weight that is one number stays."""
+        """Return some of the rows; a weight that is a single number is kept."""
         return Samples(*(_rows(part, rows) for part in (self.X, self.y, self.weight, self.qid, self.groups)))
 
     def fitted(self, estimator: object) -> object:

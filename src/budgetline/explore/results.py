@@ -60,7 +60,7 @@ def preliminary_part(model: AnytimeModel, before: Sequence[str] | None) -> Part:
 
 
 def order_part(found: Learned, before: Sequence[str] | None) -> Part:
-    """Return the order, its curve on held-out folds, and how far groups moved since another order."""
+    """Return the order, its curve on held-out folds, and how far groups have moved since the last order."""
     part, report = preliminary_part(found.model, before), found.content
     steps = part["steps"]
     assert isinstance(steps, list)

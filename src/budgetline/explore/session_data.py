@@ -30,7 +30,7 @@ NO_COLUMNS = np.empty(0, dtype=np.intp)
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A column as the target: its values ``y`` (n,) in the rows that have one, and the task that they ask for.
+    """A column as the target: its values ``y`` (n,) in the rows that have one, and the task for them.
 
     ``dropped`` counts the other rows. ``form`` describes numbers that are written as text, such as "8.90%", or is "".
     """

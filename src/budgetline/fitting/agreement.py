@@ -2,7 +2,7 @@
 
 The gains of a sequence come from a factorisation or from Newton's method, predictions from coefficients in the user's
 units. Nearly dependent columns have large coefficients, and columns with a large mean lose digits in ``x @ coef``. So
-gains and predictions can disagree, and then the user is told.
+gains and predictions can disagree; then a warning says so.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def fit_model(training: Training, recipe: Recipe) -> AnytimeModel:
     Returns
     -------
     AnytimeModel
-        Its ``learned`` holds what was chosen on the way, by the names of the fitted attributes of an estimator.
+        Its ``learned`` holds the settings that were chosen, by the names of the estimator's fitted attributes.
     """
     learned: dict[str, object] = {}
     calibration, errors, folds = None, None, None

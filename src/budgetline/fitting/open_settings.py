@@ -97,7 +97,7 @@ def settled_by_engine(recipe: Recipe, engine: Engine, family: Family | SetFamily
 
 
 def warn_if_overfitted(recipe: Recipe, moments: Moments) -> None:
-    """Warn if a constant lets the model of all groups use more parameters than half the rows, and twice those needed.
+    """Warn if the model of all groups has more effective parameters than half the rows and twice those needed.
 
     Only if that is possible (half as many columns as rows) and cheap to find out.
     """

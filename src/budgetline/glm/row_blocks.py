@@ -113,7 +113,7 @@ class Design:
         return lambda s: A.plain(index, s).T
 
     def picked(self, columns: Positions, rows: Positions) -> Float:
-        """Return some rows (m,), in ascending order, of columns, the first being 0, shape (k, m); on the host only."""
+        """Return some rows (m,), in ascending order, of the first k columns, shape (k, m); on the host only."""
         self.of(columns)
         ends = np.searchsorted(rows, [s.stop for s in self.slices]).tolist()
         parts = [(b, rows[i:j] - self.slices[b].start) for b, (i, j) in enumerate(pairwise([0, *ends])) if i < j]

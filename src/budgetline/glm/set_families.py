@@ -45,7 +45,7 @@ class SetFamily:
         return scores
 
     def excess(self, scores: Float, Y: Float, weight: Float) -> Float:
-        """Return the risks (K,) of the scores (n, K) of K models, less the least possible, for weights (n,)."""
+        """Return the risks (K,) of scores (n, K) of K models, minus the smallest possible risk, for weights (n,)."""
         sets = self.sets(Y, weight / weight.sum())
         return np.array([sets.at(column).risk for column in scores[sets.order].T]) - sets.saturated
 
@@ -79,7 +79,7 @@ class Cox(SetFamily):
 
     def encode(self, y: object, of: object, n_samples: int, weight: Float | None = None) -> Float:
         time, event = check_survival(y, n_samples)
-        stratum = np.zeros(n_samples) if of is None else check_queries(of, n_samples)
+        stratum = np.zeros(n_samples) if of is None else check_queries(of, n_samples, name="strata")
         return np.column_stack([time, event, stratum])
 
     def sets(self, Y: Float, weight: Float) -> RowSets:

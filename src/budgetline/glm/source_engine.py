@@ -17,7 +17,7 @@ from budgetline.data.sources import Chunk
 from budgetline.glm.engines import Loss, part_of
 from budgetline.glm.rows_engine import RowsEngine
 from budgetline.glm.set_families import SetFamily
-from budgetline.glm.sets_engine import SetsEngine
+from budgetline.glm.sets_engine import SetsEngine, check_comparable
 from budgetline.messages import shown
 from budgetline.moments.columns import StandardisedColumns
 from budgetline.moments.moments import Moments
@@ -70,7 +70,7 @@ class _ModelSums:
         return np.asarray(self.hessian(columns) @ V.ravel()).reshape(V.shape)
 
     def moved(self, theta: Float) -> _ModelSums:
-        """Return risk and gradient at a nearby θ (1 + D, Q), as the Hessian predicts them."""
+        """Predict risk and gradient at a nearby θ (1 + D, Q) from the Hessian."""
         step = theta - self.theta
         change = np.tensordot(self.H, step, axes=2)
         risk = self.risk + float(np.sum(step * (change / 2 - self.descent)))
@@ -162,6 +162,7 @@ class SourceEngine:
         if isinstance(loss, SetFamily):
             self._null = self.at(np.zeros(1, dtype=np.intp), np.zeros((1, 1)))
             self.y_spread = float(np.sqrt(self._null.spread))
+            check_comparable(self.y_spread, loss.loss)
             return
         contrasts = loss.internal(np.eye(mean.size))
         scatter = moments.scatter[order.size :, order.size :]

@@ -216,7 +216,7 @@ class PopulationRisk:
         return replace(self, ridge=max(self.ridge, unit * _restricted(self.d, self.b, self.population)))
 
     def fitted(self) -> Refit:
-        """Return the model of least risk."""
+        """Return the model with the smallest risk."""
         return self._refit(self._minimum(self._null()))
 
     def likeliest(self) -> Refit:

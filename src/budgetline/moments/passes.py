@@ -134,7 +134,7 @@ def not_empty(found: S | None, where: str = "the source") -> S:
 
 @dataclass
 class Passes:
-    """Passes over a source, and their number so far; all must see the same data."""
+    """Passes over a source, counted; all of them must read the same data."""
 
     source: Source
     client: Client = None

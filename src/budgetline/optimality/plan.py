@@ -48,8 +48,8 @@ class Plan:
 
     The order of a model serves every budget, so that it can be interrupted; a plan serves one. Estimators make plans:
     `AnytimeRegressor.plan`. A plan works wherever a fitted model does: in ``save``, ``to_onnx``,
-    `AnytimeRunner`, curves and reports. A plan that was saved is loaded as the estimator it came from, with the
-    groups of the plan as its sequence.
+    `AnytimeRunner`, curves and reports. A saved plan is loaded as an estimator of the class that made it; its
+    sequence is the groups of the plan.
 
     For squared error the set maximises, over all sets that the budget can pay for, F on the training data, less the
     correction if the model was fitted with one; ``bound`` is proven by ``certificate``. For other losses the set comes

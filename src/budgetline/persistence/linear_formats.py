@@ -42,7 +42,7 @@ class StageWeights:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights by column, and that of the constant, which a ranking does not need."""
+        """Weights of the columns and of the constant; rankings do not need the constant."""
         found = dict(zip(self.columns, self.coef[0].tolist(), strict=True))
         return found if self.ranks or not self.intercept[0] else found | {CONSTANT: float(self.intercept[0])}
 

@@ -133,7 +133,7 @@ def _bought(held: HeldOut, costs: Sequence[float]) -> Positions:
 
 
 def intervals(costs: Sequence[float], folds: Sequence[Float]) -> Intervals:
-    """Return intervals from the errors of all folds; those that are measured on a fold come from the other folds."""
+    """Return intervals from the errors of all folds. To measure a fold, only the errors of the other folds are used."""
     found, ends = [], ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2)
     for k, stage in enumerate(counted_stages(costs)):
         inside = []

@@ -199,7 +199,7 @@ class AnytimeRunner:
         Parameters
         ----------
         raws : sequence of objects
-            Documents, inputs of the extractors as in `predict_many`.
+            The documents: inputs for the extractors, as in `predict_many`.
         cascade : Cascade
             Its stages and numbers of documents, from ``budgetline.evaluation.cascade``.
         deadline : float, optional
