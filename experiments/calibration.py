@@ -210,8 +210,6 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
     lines = [
         "# Calibrated probabilities at every stage",
         "",
-        "Made by `python experiments/calibration.py --write docs/results/calibration.md`.",
-        "",
         "Calibration on the folds of the search lowers the log loss by more than a standard error at "
         f"{better} of {total} points of the order on {len(measured)} tables, and raises it or the Brier score by more "
         f"than that at {len(worse)}.",
@@ -219,6 +217,8 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
         f"calibrating always gives {losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) and "
         f"{losses['log loss'][4]:.4f} (isotonic).",
         f"Where the expected calibration error was above .03, at {off} points, it is at least halved at {halved}.",
+        "",
+        "Made by `python experiments/calibration.py --write docs/results/calibration.md`.",
         "",
         f"{effort.splits} splits, at most {effort.rows} training rows, splines where the table is raw. Values are "
         "means over ten points of the order, evenly spaced from the first stage to the last. *library* is "

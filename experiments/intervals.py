@@ -147,8 +147,6 @@ def report(effort: Effort) -> list[str]:
     lines = [
         "# Intervals and sets at every budget",
         "",
-        "Made by `python experiments/intervals.py --write docs/results/intervals.md`.",
-        "",
         f"The mean coverage of 90 % intervals is between 88 and 92 % at {counted(list(effort.numbers))} budgets on "
         f"{len(effort.numbers)} tables.",
         f"That of 90 % sets of labels is there at {counted(list(effort.classes))} budgets on {len(effort.classes)} "
@@ -157,6 +155,8 @@ def report(effort: Effort) -> list[str]:
         + ", ".join(f"{width[n]:.2f} ({n})" for n in effort.numbers)
         + " times as wide as those of split conformal gradient boosting, which keeps a quarter of the rows for "
         "calibration.",
+        "",
+        "Made by `python experiments/intervals.py --write docs/results/intervals.md`.",
         "",
         f"Means over random splits ± standard error, at most {effort.rows} training rows, splines where the table "
         f"is raw. Stage 0 has bought nothing; the other {POINTS} stages are evenly spaced from the first to the last. "

@@ -19,7 +19,7 @@ from budgetline.model.staged import Available
 def predict_interval(
     model: AnytimeModel, X: object, coverage: float, budget: float | None, stage: int | None, available: Available
 ) -> PredictionInterval:
-    """Return bounds of the targets of rows; parameters as in ``AnytimeRegressorCV.predict_interval``."""
+    """Return bounds of the targets of rows: what ``predict_interval`` of estimators returns."""
     check_intervals(model, coverage)
     return interval_of(model, *_scored(model, X, budget, stage, available), coverage)
 
@@ -27,7 +27,7 @@ def predict_interval(
 def predict_set(
     model: AnytimeModel, X: object, coverage: float, budget: float | None, stage: int | None, available: Available
 ) -> Mask:
-    """Return sets of labels of rows; parameters as in ``AnytimeClassifierCV.predict_set``."""
+    """Return sets of labels of rows: what ``predict_set`` of estimators returns."""
     errors = _errors_of(model, coverage, "sets of labels")
     scores, like = _scored(model, X, budget, stage, available)
     probabilities = model.respond(scores, "predict_proba", like)
