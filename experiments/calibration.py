@@ -223,7 +223,8 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
         f"{effort.splits} splits, at most {effort.rows} training rows, splines where the table is raw. Values are "
         "means over ten points of the order, evenly spaced from the first stage to the last. *library* is "
         '`calibration="auto"`; the others are applied at every stage. For several classes *beta* is vector scaling and '
-        "*Platt* a temperature. Few held-out rows have a calibration error by chance: about .1 for heart and horse.",
+        "*Platt* a temperature. Few held-out rows, as those of heart, titanic and horse, have a calibration error by "
+        "chance alone.",
         "",
     ]
     for j, metric in enumerate(METRICS):

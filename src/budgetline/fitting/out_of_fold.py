@@ -23,15 +23,13 @@ from budgetline.fitting.training import Training
 from budgetline.glm.families import Family
 from budgetline.glm.set_families import SetFamily
 from budgetline.model.calibration import Calibration
-from budgetline.model.held_out_errors import GaussianErrors, HeldOutErrors, ResidualErrors
+from budgetline.model.held_out_errors import MOST_RANKS, HeldOutErrors
 from budgetline.model.stages import StagedModel
 from budgetline.moments.moments import Split
 from budgetline.sequencing.sequence import GroupSequence
 
 MOST_ROWS = 10_000
 """At most this many held-out rows are used, drawn at random: enough for three parameters and for tails."""
-MOST_RANKS = 500
-"""At most this many order statistics are kept of every stage."""
 BIN_ROWS, MOST_BINS = 100, 10
 """Fewest rows of a bin in which the size of errors is measured, and most bins."""
 NARROWER = 0.98
@@ -81,7 +79,7 @@ class OutOfFold:
         """Return the calibration and the held-out errors of a model with this sequence."""
         costs = np.append(0.0, sequence.cumulative_costs)
         if isinstance(self.training, MomentsTraining):
-            return None, self._gaussian(self.training, costs)
+            return None, self._normal(self.training, costs)
         if not isinstance(self.training, RowsTraining) or isinstance(self.training.task.family, SetFamily):
             return None, None
         scores, Y, weight = self._held_out(self.training, costs)
@@ -100,7 +98,8 @@ class OutOfFold:
         A fold whose models were too large to keep is fitted again.
         """
         assert isinstance(self.cv, list)
-        splits: list[Split] = self.cv
+        every = np.arange(training.rows.n_rows)
+        splits: list[Split] = [(every[train], every[test]) for train, test in self.cv]  # they may be masks
         training = replace(training, rows=training.rows.rescaled()[0])
         random, n_rows = np.random.default_rng(0), sum(test.size for _, test in splits)
         parts = []
@@ -122,14 +121,15 @@ class OutOfFold:
         scores, Y, weight = map(np.concatenate, zip(*parts, strict=True))
         return scores, Y, weight
 
-    def _gaussian(self, training: MomentsTraining, costs: Float) -> GaussianErrors | None:
-        """Return the roots of the mean squared errors on the moments of held-out folds."""
+    def _normal(self, training: MomentsTraining, costs: Float) -> HeldOutErrors | None:
+        """Return normal errors with the mean squared errors on the moments of held-out folds."""
         found, weights = [], [part.weight for part in training.parts]
         for fold, test in zip(self.folds, training.parts, strict=True):
             if fold.stages is None:
                 return None
             found.append(fold.stages.mean_squared_errors(test)[points_of_stages(costs, fold.costs)])
-        return GaussianErrors(np.sqrt(np.maximum(np.average(found, axis=0, weights=weights), 0.0)))
+        deviation = np.sqrt(np.maximum(np.average(found, axis=0, weights=weights), 0.0))
+        return HeldOutErrors.normal(deviation, float(sum(part.n_samples for part in training.parts)))
 
 
 def predictions(family: Family, scores: Float) -> Float:
@@ -137,7 +137,7 @@ def predictions(family: Family, scores: Float) -> Float:
     return family.prediction(scores.reshape(-1, scores.shape[2])).reshape(scores.shape)
 
 
-def label_errors(scores: Float, Y: Float, weight: Float) -> ResidualErrors:
+def label_errors(scores: Float, Y: Float, weight: Float) -> HeldOutErrors:
     """Return 1 − p_y of calibrated scores (n, K, P) of classes."""
     if scores.shape[2] == 1:
         against = np.where(Y[:, None, 0] > 0, -scores[..., 0], scores[..., 0])
@@ -147,10 +147,10 @@ def label_errors(scores: Float, Y: Float, weight: Float) -> ResidualErrors:
         found = -np.expm1(own - np.logaddexp.reduce(scores, axis=2))
     K = scores.shape[1]
     values, n_rows = _order_statistics(found.T[:, None], weight)
-    return ResidualErrors(values, n_rows, np.zeros((K, 1, 1)), np.ones((K, 1, 1)))
+    return HeldOutErrors(values, n_rows, np.zeros((K, 1, 1)), np.ones((K, 1, 1)))
 
 
-def residual_errors(predicted: Float, Y: Float, weight: Float) -> ResidualErrors:
+def residual_errors(predicted: Float, Y: Float, weight: Float) -> HeldOutErrors:
     """Return the errors y − ŷ of predictions (n, K, P), divided by their size by prediction where that is narrower."""
     predicted = predicted.transpose(1, 2, 0)
     errors = Y.T - predicted
@@ -159,7 +159,7 @@ def residual_errors(predicted: Float, Y: Float, weight: Float) -> ResidualErrors
     K, P, _ = errors.shape
     centres, scales = np.zeros((K, P, bins)), np.ones((K, P, bins))
     if bins == 1:
-        return ResidualErrors(plain, n_rows, centres, scales)
+        return HeldOutErrors(plain, n_rows, centres, scales)
     for k, p in np.ndindex(K, P):
         own, size = _size_by_prediction(predicted[k, p], np.abs(errors[k, p]), weight, bins)
         at = np.interp(predicted[k, p], own, size)
@@ -170,7 +170,7 @@ def residual_errors(predicted: Float, Y: Float, weight: Float) -> ResidualErrors
             plain[k, p], centres[k, p], scales[k, p] = divided, own, size
     if np.all(scales == 1):
         centres, scales = centres[..., :1], scales[..., :1]
-    return ResidualErrors(plain, n_rows, centres, scales)
+    return HeldOutErrors(plain, n_rows, centres, scales)
 
 
 def _size_by_prediction(predicted: Float, size: Float, weight: Float, bins: int) -> tuple[Float, Float]:

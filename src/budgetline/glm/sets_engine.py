@@ -56,14 +56,28 @@ def engine_of_sets(
         raise TypeError(f"loss {shown(family.loss)} is computed on the host: pass a NumPy array, not one on a device")
     A, _, _ = standardised_columns(rows, names, weights)
     sets = family.sets(rows.Y, A.root**2)
-    if not sets.target.any():
-        raise ValueError(NOTHING[family.loss])
-    return SetsEngine(replace(A, X=A.X[sets.order], root=A.root[sets.order]), sets, order, alone=alone)
+    engine = SetsEngine(replace(A, X=A.X[sets.order], root=A.root[sets.order]), sets, order, alone=alone)
+    check_comparable(engine.y_spread, family.loss, some=bool(sets.target.any()))
+    return engine
 
 
+def check_comparable(spread: float, loss: str, *, some: bool = True) -> None:
+    """Raise an error if nothing can be learned from the targets: there are none, or no scores are better than equal."""
+    if spread < ROUNDING:
+        none, equal = NOTHING[loss]
+        raise ValueError(equal if some else none)
+
+
+ROUNDING = 1e-9
 NOTHING = {
-    "listwise": "no query of positive weight has a relevant document: y must be above zero somewhere",
-    "cox": "no row of positive weight has an event: nothing can be learned from times of censoring alone",
+    "listwise": (
+        "no query of positive weight has a relevant document: y must be above zero somewhere",
+        "no query has documents of different grades: nothing says which comes first",
+    ),
+    "cox": (
+        "no row of positive weight has an event: nothing can be learned from times of censoring alone",
+        "no event comes before that of another row of its stratum: nothing says who is at risk",
+    ),
 }
 """Errors about targets from which nothing can be learned, by loss."""
 

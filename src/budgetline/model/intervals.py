@@ -12,7 +12,7 @@ from budgetline.glm.set_families import SetFamily
 from budgetline.inputs import check_number
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.calibration import Stages
-from budgetline.model.held_out_errors import HeldOutErrors, PredictionInterval, ResidualErrors
+from budgetline.model.held_out_errors import HeldOutErrors, PredictionInterval
 from budgetline.model.staged import Available
 
 
@@ -29,7 +29,6 @@ def predict_set(
 ) -> Mask:
     """Return sets of labels of rows; parameters as in ``AnytimeClassifierCV.predict_set``."""
     errors = _errors_of(model, coverage, "sets of labels")
-    assert isinstance(errors, ResidualErrors)
     scores, like = _scored(model, X, budget, stage, available)
     probabilities = model.respond(scores, "predict_proba", like)
     found = np.empty(probabilities.shape, dtype=bool)

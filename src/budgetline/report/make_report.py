@@ -161,7 +161,6 @@ def _with_data(
     splits, costs = rows.splits(cv, found.classes is not None), (0.0, *found.sequence.cumulative_costs.tolist())
     # 1. fit every method to every fold, and look at the models of the folds
     two = isinstance(found, AnytimeModel) and len(class_names(found)) == 2
-    calibration = found.calibration if isinstance(found, AnytimeModel) else None  # folds do not learn one
     of_numbers = task_name(found) == "regression" and not found.target_shape and rows.weight is None
     errors = list[Float]()
     at = tuple(share * costs[-1] for share in SHARES)
@@ -171,7 +170,7 @@ def _with_data(
     for fit in fits_on_folds(methods_of(model, orders), rows, metric, splits, progress):
         curves[fit.method].append(fit.curve)
         if fit.method == OWN and two:
-            counts.append(counts_on_fold(fit.fitted, rows.take(fit.test), costs, calibration))
+            counts.append(counts_on_fold(as_model(found), fit.fitted, rows.take(fit.test), costs))
         if fit.method == OWN and of_numbers:
             errors.append(errors_on_fold(fit.fitted, rows.take(fit.test), costs))
         if fit.method == OWN and times is not None:

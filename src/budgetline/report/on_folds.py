@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import _num_samples
 
@@ -22,8 +21,7 @@ from budgetline.evaluation.survival import baseline_of, kaplan_meier, survival_o
 from budgetline.glm.families import SquaredError
 from budgetline.glm.set_families import Cox
 from budgetline.inputs import check_survival
-from budgetline.model.anytime import Staged, as_model
-from budgetline.model.calibration import Calibration
+from budgetline.model.anytime import AnytimeModel, Staged, as_model
 from budgetline.report.content import Intervals, Probabilities, RiskGroup, RiskGroups, StageCounts, StageInterval
 from budgetline.sequencing import RandomOrder
 
@@ -98,26 +96,25 @@ def counted_stages(costs: Sequence[float]) -> list[int]:
     return sorted({round(k) for k in np.linspace(0, last, min(last + 1, MOST_STAGES)).tolist()})
 
 
-def counts_on_fold(
-    fitted: object, rows: Samples, costs: Sequence[float], calibration: Calibration | None = None
-) -> Float:
+def counts_on_fold(model: AnytimeModel, fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
     """Count held-out rows of two classes by the probability of the second, shape (stages, 2 classes, bins).
 
     ``costs`` are those of the stages of the whole model, starting at 0. At each, the fold buys what it can in its own
-    order. Models of folds learn no calibration: that of the whole model is applied to their scores.
+    order. Its scores are calibrated as those of the whole model: a fold has too few rows to hold out more of them.
     """
+    points = counted_stages(costs)
     held = HeldOut.of(fitted, rows.X, rows.y, rows.weight)
     after = _bought(held, costs)
     positive = held.targets[:, 0] > 0.5
     weight = np.ones(positive.size) if held.weight is None else held.weight
     found = np.zeros((after.size, 2, THRESHOLDS.size + 1))
     for stage, view in enumerate(held.views()):
-        for at in np.flatnonzero(after == stage).tolist():
+        for here in np.flatnonzero(after == stage).tolist():
             scores = view.respond("decision_function")[:, None]
-            scores = scores if calibration is None else calibration.apply(scores, counted_stages(costs)[at])
-            bins = np.searchsorted(THRESHOLDS, expit(scores[:, 0]), side="right")
+            chances = model.respond(scores, "predict_proba", points[here])[:, 1]
+            bins = np.searchsorted(THRESHOLDS, chances, side="right")
             for k, members in enumerate((~positive, positive)):
-                found[at, k] = np.bincount(bins[members], weight[members], THRESHOLDS.size + 1)
+                found[here, k] = np.bincount(bins[members], weight[members], THRESHOLDS.size + 1)
     return found
 
 
