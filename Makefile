@@ -76,6 +76,7 @@ docs: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/glm.py
+	$(BIN)/python benchmarks/sets.py
 	$(BIN)/python benchmarks/group_lasso.py
 	$(BIN)/python benchmarks/sources.py
 	$(BIN)/python benchmarks/runtime.py

@@ -30,6 +30,20 @@ Results = dict[str, Any]
 # -- what changed its name between versions ------------------------------------------------------------------------
 
 
+RULES: dict[str, str] = {}
+"""Rules that have another name in the version that is imported."""
+
+
+def with_present_names() -> None:
+    """Give a version from before 2026-11-18 the names that its successors have."""
+    import budgetline
+
+    if not hasattr(budgetline, "open_data"):
+        budgetline.open_data = budgetline.open_source
+        budgetline.Moments.from_data = budgetline.Moments.of
+        RULES["forward"] = "fr"
+
+
 def fit_source(estimator: Any, source: Any) -> Any:
     """Fit from a source."""
     return estimator.fit_source(source) if hasattr(estimator, "fit_source") else estimator.fit(source)
@@ -45,8 +59,9 @@ def convex_loss() -> Any:
 
 
 def without_correction(search: Any) -> Any:
-    """Choose alpha alone, as the first version did."""
-    return search.set_params(corrections=[0.0]) if "corrections" in search.get_params() else search
+    """Choose alpha alone, as the first version did, and calibrate nothing."""
+    others = {"corrections": [0.0], "calibration": "none"}
+    return search.set_params(**{name: value for name, value in others.items() if name in search.get_params()})
 
 
 # -- problems --------------------------------------------------------------------------------------------------------
@@ -93,7 +108,7 @@ def regressions() -> Iterator[tuple[str, Callable[[], Results]]]:
         shared = FeatureGroups(groups, costs, shared={"draw": (2.0, ["g0", "g2", "g3"])}, requires={"g4": ["g1"]})
         for rule in ("forward", "omp", "no-whiten", "single", "static"):
             for where, bought in (("plain", FeatureGroups(groups, costs)), ("shared", shared)):
-                model = AnytimeRegressor(bought, rule=rule, alpha=1e-3)
+                model = AnytimeRegressor(bought, rule=RULES.get(rule, rule), alpha=1e-3)
                 yield f"{rule}, {where}, {seed}", lambda m=model, a=X, b=y: of_model(m.fit(a, b), a)
         for name, settings in {
             "costs ignored": {"cost_sensitive": False},
@@ -127,7 +142,7 @@ def generalised() -> Iterator[tuple[str, Callable[[], Results]]]:
         two = np.where(score + rng.logistic(size=len(X)) > 0, "ill", "well")
         three = np.digitize(score + rng.normal(size=len(X)), [-0.7, 0.7])
         for rule in ("forward", "score", "omp", "single"):
-            settings: dict[str, Any] = {"rule": rule, "alpha": 1e-2}
+            settings: dict[str, Any] = {"rule": RULES.get(rule, rule), "alpha": 1e-2}
             poisson = AnytimeRegressor(bought, loss="poisson", **settings)
             yield f"poisson {rule}, {seed}", lambda m=poisson, a=X, b=counts: of_model(m.fit(a, b), a)
             for name, labels in (("two classes", two), ("three classes", three)):
@@ -227,6 +242,7 @@ def files(folder: Path) -> Iterator[tuple[str, Callable[[], Results]]]:
 def results(folder: Path) -> Results:
     """Run every problem with the version that is imported here."""
     found: Results = {}
+    with_present_names()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for problems in (regressions(), generalised(), sources(folder), proofs(), files(folder)):
@@ -290,6 +306,7 @@ def jobs() -> dict[str, Callable[[], object]]:
 
 def serve() -> None:
     """Time one job per line of standard input, in a process that stays."""
+    with_present_names()
     at_hand = jobs()
     print(json.dumps(list(at_hand)), flush=True)
     for line in sys.stdin:

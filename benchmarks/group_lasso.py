@@ -5,21 +5,25 @@ turns. celer and skglm solve the same problem (standardised data, no ridge) on t
 from its solution before, at the loosest tolerance of a ladder at which they violate the optimality conditions by no
 more than ``PRECISION`` of λ·cost, or at the tightest if none does. Ours is for the same λ, at its own tolerance.
 
-A peer that is not installed (``pip install 'budgetline[peers]'``) is a line of the table.
+On wide data a path ends at the first λ with at least 100 groups. Ours includes standardising the columns and the
+least-squares models of the first 100 prefixes; celer is given standardised columns, and has its own tolerance. A peer
+that is not installed (``pip install 'budgetline[peers]'``) is a line of the table.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
 
 import numpy as np
-from compare_peers import agricultural
+from compare_peers import agricultural, drawn
 from core import Cases, Measurements, in_turns, main, seconds
 from peers import celer, skglm
-from peers.problem import squared_violation, standardised
+from peers.problem import Problem, groups_in, lambda_grid, squared_violation, standardised
+from peers.problem import lasso_path as peer_path
 
 from budgetline import GroupLassoPath, Moments
 from budgetline.baselines.lasso_path import lasso_path
@@ -90,7 +94,47 @@ def peer_case(package: str, solver: Callable[..., Callable[[float], np.ndarray]]
     }
 
 
+def correlated(rows: int, D: int, most: int) -> Problem:
+    """As ``drawn``, with a factor that all columns share and groups of unequal size."""
+    problem, rng = drawn(rows, D, most), np.random.default_rng(1)
+    sizes = np.tile([1, 9, 3, 7], D // 20)
+    return Problem(problem.X + rng.standard_normal((rows, 1)), problem.y, sizes, rng.uniform(0.5, 2, sizes.size), most)
+
+
+def wide_case(make: Callable[[int, int, int], Problem], rounds: int = 3) -> Measurements:
+    warnings.simplefilter("ignore")
+    problem = make(2_000, 20_000, 100)
+    model = GroupLassoPath(problem.groups, problem.costs, alpha=0.0, max_groups=100)
+    found: Measurements = {"seconds": seconds(lambda: model.fit(problem.X, problem.y))}
+    found["peak memory, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    A, t = standardised(problem)
+    coefs = model.path_coef_ * problem.X.std(axis=0)
+    found["optimality conditions violated by"] = squared_violation(problem, (A, t), model.lambdas_, coefs)
+    found |= {"λ": len(model.lambdas_), "groups in the last solution": groups_in(problem, coefs[-1])}
+    if find_spec("celer") is None:
+        return found | {"celer is not installed": 1}
+    few = problem.head(200)
+    celer.solver(few, *standardised(few))(1.0)  # compile
+    theirs, grid = list[np.ndarray](), lambda_grid(A, t, problem)
+    works = {
+        "ours": lambda: model.fit(problem.X, problem.y),
+        "celer": lambda: theirs.append(peer_path(problem, grid, celer.solver(problem, A, t), lambda **_: None)),
+    }
+    times = in_turns(works, rounds)
+    last = theirs[0]
+    return found | {
+        "celer, seconds, standardised data given": float(np.median(times["celer"])),
+        "ours / celer": float(np.median(times["ours"] / times["celer"])),
+        "celer: optimality conditions violated by": squared_violation(problem, (A, t), grid[: len(last)], last),
+        "celer: λ": 1 + len(last),
+        "celer: groups in the last solution": groups_in(problem, last[-1]),
+        "load average of the machine": os.getloadavg()[0],
+    }
+
+
 SHAPE = "100,000 × 328, 57 groups"
+WIDE = "2,000 × 20,000, to 100 groups"
+BEFORE_CELER = {"peak memory, MB": 2048, "ours / celer": 1, "optimality conditions violated by": 1e-8}
 CASES: Cases = {
     "path": (
         f"{SHAPE}, 100 λ",
@@ -101,6 +145,8 @@ CASES: Cases = {
             "optimality conditions violated by": 1e-8,
         },
     ),
+    "wide": (f"{WIDE} of 5 columns", lambda: wide_case(drawn), BEFORE_CELER),
+    "correlated": (f"{WIDE} of 1 to 9 columns with a common factor", lambda: wide_case(correlated), BEFORE_CELER),
     "celer": (
         f"celer, {SHAPE}, first {FEW - 1} λ",
         lambda: peer_case("celer", celer.solver, [1e-6, 1e-8, 1e-10, 1e-12]),

@@ -24,9 +24,10 @@ STYLE = {
 
 def draw(page: Path) -> None:
     """Run the code of a page in an empty folder, and keep the picture that it writes."""
+    namespace = {"__name__": "__main__"}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for code in BLOCK.findall(page.read_text(encoding="utf-8")):
-            exec(compile(code, str(page), "exec"), {"__name__": "__main__"})
+            exec(compile(code, str(page), "exec"), namespace)
         if Path("report.html").exists():
             photograph(Path("report.html"), Path("report.png"))
         for picture in (*Path().glob("*.svg"), *Path().glob("*.png")):

@@ -21,6 +21,7 @@ KINDS = (
     "interruptions",
     "raw_columns",
     "loaded_models",
+    "row_sets",
 )
 KERNELS = ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX")
 

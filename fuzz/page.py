@@ -21,6 +21,7 @@ WHAT = {
     "interruptions": "saves, passes and commands that are killed, interrupted or out of disk",
     "raw_columns": "raw tables through every interface, and in other types at prediction",
     "loaded_models": "models in memory against the same models from files, by random calls",
+    "row_sets": "rankings and survival times: stages against minima of risks summed set by set",
 }
 
 

@@ -254,7 +254,35 @@ def check_field(text):
         assert 100 * (values[0] - values[1]) == pytest.approx(gap, abs=0.11)  # values are rounded
 
 
+def check_rankings(text):
+    """Differences are those of the means, and lower cost allows no more spending."""
+    for _, old, new, gap, _ in rows_of(text, "budget, share of all"):
+        assert number(new) - number(old) == pytest.approx(number(gap), abs=2e-4)
+    rows = rows_of(text, "cost allowed")
+    assert rows
+    for _, _, value, plain, _ in rows:
+        gap = float(re.search(r"\(([+-][\d.]+) ±", plain)[1])
+        assert number(value) - number(plain) == pytest.approx(gap, abs=2e-4)
+    saved = [number(row[1]) for row in rows_of(text, "plain order at")]
+    assert saved
+    assert all(0 <= part < 100 for part in saved)
+
+
+def check_survival(text):
+    """Methods with budgets have four concordances, the others one; what is quoted is in the tables."""
+    rows = rows_of(text, "concordance")
+    assert len(rows) >= 4
+    for _, *cells in rows:
+        values = [number(cell) for cell in cells if cell]
+        assert len(values) in (1, 4)
+        assert all(0 < value < 1 for value in values)
+    for quoted in re.findall(r"the concordance is ([\d.]+)", text):
+        assert quoted in [row[2].split(" ")[0] for row in rows if row[0] == "order"]
+
+
 CHECKS = {
+    "rankings": check_rankings,
+    "survival": check_survival,
     "field": check_field,
     "correction": check_correction,
     "certificates": check_certificates,

@@ -457,11 +457,11 @@ def check_grades(y: object, n_samples: int) -> Float:
     return grades[:, 0]
 
 
-def check_queries(qid: object, n_samples: int, weight: Float | None = None) -> Float:
+def check_queries(qid: object, n_samples: int, weight: Float | None = None, name: str = "qid") -> Float:
     """Return the number of the query of every row, shape (n,); rows of a query must have one weight (n,)."""
     if qid is None:
         raise ValueError("a ranking needs qid, the query of every row")
-    raise_missing(qid, name="qid")
+    raise_missing(qid, name=name)
     labels = column_or_1d(on_host(qid))
     check_consistent_length(labels, np.empty(n_samples))
     known, number = np.unique(labels, return_inverse=True)
@@ -480,6 +480,8 @@ def as_vector(y: object) -> object:
         return y
     time, event = (np.asarray(on_host(part)) for part in y)
     check_consistent_length(time, event)
+    if text := [flag for flag in event.ravel().tolist() if isinstance(flag, str)]:
+        raise ValueError(f"events must be true or false, or 1 and 0 (0: censored), got {shown(text[0])}")
     happened, _ = check_target(event, len(event))
     if wrong := happened[(happened != 0) & (happened != 1)].tolist():
         raise ValueError(f"events must be true or false, or 1 and 0 (0: censored), got {wrong[0]:g}")

@@ -469,10 +469,3 @@ def test_columns_outside_all_groups_have_no_coefficients():
     alone = GroupLassoPath([np.arange(1), np.arange(1, 5), np.arange(5, 7)], n_lambdas=10).fit(X[:, used], y)
     np.testing.assert_allclose(model.path_coef_[:, used], alone.path_coef_)
     np.testing.assert_allclose(model.path_intercept_, alone.path_intercept_)
-
-
-def test_too_many_columns_are_refused(monkeypatch):
-    monkeypatch.setattr("budgetline.baselines.group_lasso.LARGEST_GRAM", 3)
-    X = np.random.default_rng(0).normal(size=(20, 4))
-    with pytest.raises(ValueError, match="4 columns are too many for the group lasso, at most 3"):
-        GroupLassoPath().fit(X, X[:, 0])

@@ -483,9 +483,9 @@ def test_predictions_in_chunks_are_those_of_the_whole(kind, run, monkeypatch):
     sizes = []
     respond = AnytimeModel.respond
 
-    def spy(model, scores, method):
+    def spy(model, scores, *given):
         sizes.append(len(scores))
-        return respond(model, scores, method)
+        return respond(model, scores, *given)
 
     monkeypatch.setattr(AnytimeModel, "respond", spy)
     assert run("predict", "m", path, "--stage", 2, "-o", "out.csv").code == 0
@@ -728,6 +728,8 @@ ERRORS = {
     ),
     "negative budget": (["predict", "m", "good.csv", "--budget", "-1"], "--budget"),
     "probabilities of numbers": (["predict", "m", "good.csv", "--proba"], "--proba is for classification"),
+    "an interval without folds": (["predict", "m", "good.csv", "--interval", "0.9"], "fit AnytimeRegressorCV"),
+    "an interval that is certain": (["predict", "m", "good.csv", "--interval", "1"], "coverage must be"),
     "suffix": (["predict", "m", "good.csv", "-o", "new.txt"], "its name must end in .csv"),
     "NaN in predict": (["predict", "m", "nan.csv", "-o", "new.csv"], "NaN: column 'c', first in line 5"),
     "metric": (["curve", "m", "good.csv", "-t", "target", "-m", "nope"], "unknown metric 'nope'"),
@@ -1093,3 +1095,17 @@ def test_of_many_groups_that_are_not_bought_the_first_are_named(run):
     assert found.code == 0, found.err
     names = [f"x{k}" for k in range(30) if k != 3]
     assert f"not bought: {', '.join(names[:20])}, …" in found.out.splitlines()
+
+
+def test_intervals_are_those_of_the_model(run, folder):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
+    X.assign(y=X["a"] + rng.normal(size=200)).to_csv("d.csv", index=False)
+    run("fit", "d.csv", "-t", "y", "-o", "m.budgetline")
+    found = pd.read_csv(io.StringIO(run("predict", "m.budgetline", "d.csv", "--budget", 1, "--interval", 0.8).out))
+    model = budgetline.load("m.budgetline")
+    lower, upper = model.predict_interval(X, 0.8, budget=1)
+    assert list(found) == ["prediction", "lower", "upper"]
+    close(found["prediction"], model.predict(X, budget=1))
+    close(found["lower"], lower)
+    close(found["upper"], upper)

@@ -358,8 +358,8 @@ def test_explore_takes_a_column_without_value_in_a_fold():
     late = ["a", *[None] * 199]
     X = pa.table({"x": np.arange(200.0), "late": late, "none": pa.nulls(200)})
     groups = tuple(Group(name, (name,)) for name in X.column_names)
-    state = State(("y", *X.column_names), groups, "y", "regression", "squared_error")
-    found = learn(Sample(X, target()[:200]), state, None, lambda: None, lambda *_: None, lambda model: None)
+    state = State(("y", *X.column_names), groups, "y", "regression")
+    found = learn(Sample(X, target()[:200]), state, lambda: None, lambda *_: None, lambda model: None)
     assert all(np.isfinite(fold.values).all() for fold in found.folds)
 
 

@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 from set_references import listwise, partial_likelihood, ranking, survival
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
+from sklearn.tree import DecisionTreeRegressor
 
 from budgetline import (
     AnytimeRanker,
@@ -14,14 +15,21 @@ from budgetline import (
     AnytimeSurvival,
     AnytimeSurvivalCV,
     FeatureGroups,
+    StagedEstimators,
     budget_curve,
+    certify,
     compare,
     cross_val_budget_curve,
     load,
     open_data,
     save,
+    to_onnx,
 )
+from budgetline.data.rows import Rows
 from budgetline.evaluation import ndcg_score
+from budgetline.fitting import RowsTraining, Task
+from budgetline.glm.set_families import Listwise
+from budgetline.runtime import EarlyExit
 
 GROUPS = FeatureGroups({"a": [0], "b": [1, 2], "c": [3], "d": [4, 5]}, costs={"a": 1, "b": 3, "c": 1, "d": 2})
 ALPHA = 1e-3
@@ -310,3 +318,154 @@ def test_bad_survival_times_are_refused():
         model.fit(X, time)
     with pytest.raises(TypeError, match="learns from rows in memory"):
         model.fit(open_data((X, time)), None)
+
+
+@pytest.mark.parametrize("rule", ["forward", "omp"])
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_every_stage_with_strata_weights_and_ties_is_the_refit(ties, rule):
+    X, time, event = survival()
+    rng = np.random.default_rng(1)
+    stratum, weight = rng.integers(0, 3, len(X)), rng.uniform(0.5, 2.0, len(X)) * (rng.random(len(X)) > 0.1)
+    model = AnytimeSurvival(GROUPS, rule=rule, alpha=ALPHA, ties=ties).fit(X, time, event, weight, strata=stratum)
+    share = weight / weight.sum()
+    mean = share @ X
+    scale = np.sqrt(share @ (X - mean) ** 2)
+    Z, columns = (X - mean) / scale, list[int]()
+    for stage, name in enumerate(model.sequence_.groups, start=1):
+        columns += GROUPS.columns[GROUPS.names.index(name)]
+
+        def loss(w, c=tuple(columns)):
+            eta = Z[:, c] @ w
+            return partial_likelihood(eta, time, event, stratum, share, ties == "efron") + ALPHA / 2 * w @ w
+
+        found = minimize(loss, np.zeros(len(columns)), method="BFGS", options={"gtol": 1e-9})
+        np.testing.assert_allclose(model.coef_path_[stage - 1, columns] * scale[columns], found.x, atol=2e-5)
+
+
+def fits():
+    """Return a function that fits each of the four estimators, with and without an encoding."""
+    X, y, qid = ranking()
+    Xs, time, event = survival()
+    frame = pd.DataFrame(Xs[:, :3], columns=list("abc")).assign(kind=np.where(Xs[:, 3] > 0, "x", "y"))
+    frame.loc[::9, "b"] = None
+    return {
+        "ranker": lambda: (AnytimeRanker(GROUPS).fit(X, y, qid=qid), X),
+        "ranker CV": lambda: (AnytimeRankerCV(GROUPS, rule="omp").fit(X, y, qid=qid), X),
+        "survival": lambda: (AnytimeSurvival(GROUPS, ties="breslow").fit(Xs, time, event), Xs),
+        "survival CV": lambda: (AnytimeSurvivalCV(GROUPS).fit(Xs, time, event), Xs),
+        "encoded": lambda: (AnytimeSurvival(encoding="spline", rule="omp").fit(frame, time, event), frame),
+    }
+
+
+@pytest.mark.parametrize("kind", ["ranker", "ranker CV", "survival", "survival CV", "encoded"])
+def test_all_methods_of_saved_models_are_those_of_the_model(kind, tmp_path):
+    model, X = fits()[kind]()
+    save(model, tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert type(again) is type(model)
+    assert again.get_params().keys() == model.get_params().keys()
+    for a, b in zip(model.staged_predict(X), again.staged_predict(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert model.plan(3).groups == again.plan(3).groups
+    np.testing.assert_array_equal(model.plan(3).predict(X), again.plan(3).predict(X))
+    first = model.sequence_.groups[0]
+    assert str(model.next_groups([first])) == str(again.next_groups([first]))
+    for a, b in zip(model.effects(), again.effects(), strict=True):
+        np.testing.assert_array_equal(a.values, b.values)
+    if "survival" in kind:
+        np.testing.assert_array_equal(
+            model.predict_survival_function(X, stage=1), again.predict_survival_function(X, stage=1)
+        )
+    save(again, tmp_path / "n")
+    assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["ranker", "survival"])
+def test_onnx_graphs_predict_as_the_model_does(kind):
+    runtime = pytest.importorskip("onnxruntime")
+    model, X = fits()[kind]()
+    session = runtime.InferenceSession(to_onnx(model).SerializeToString())
+    for stage in range(model.model_.n_stages + 1):
+        (found,) = session.run(None, {"X": X, "stage": np.array(stage)})
+        np.testing.assert_allclose(found, model.predict(X, stage=stage), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["ranker", "survival"])
+def test_effects_add_up_to_the_scores(kind):
+    model, X = fits()[kind]()
+    effects = model.effects(stage=2)
+    total = model.predict(X[:1] * 0 + model.model_.stages.mean, stage=2)
+    assert total == pytest.approx(0, abs=1e-9)
+    for effect in effects:
+        (axis,) = effect.axes
+        slope, points = model.coef_path_[1, int(axis.column)], np.array(axis.numbers)
+        np.testing.assert_allclose(np.diff(effect.values[: points.size].ravel()), slope * np.diff(points), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["ranker", "survival"])
+def test_a_plan_is_worth_at_least_the_prefix(kind):
+    model, X, risk = fitted("ranking" if kind == "ranker" else "survival")
+    plan = model.plan(4)
+    assert plan.cost <= 4
+    null = risk(np.zeros(len(X)))
+    assert null - risk(plan.predict(X)) >= 0.99 * (null - risk(model.predict(X, budget=4)))
+
+
+@pytest.mark.parametrize("kind", ["ranker", "survival"])
+def test_what_these_models_cannot_do_is_refused(kind):
+    model, X = fits()[kind]()
+    name = type(model).__name__
+    y = np.zeros(len(X))
+    with pytest.raises(TypeError, match=f"plans of {name} are not refitted: fit {name}"):
+        model.plan(3, X=X, y=y)
+    with pytest.raises(TypeError, match=f"X is for classifiers, got {name}"):
+        model.next_groups([], X=X)
+    with pytest.raises(TypeError, match=f"early exit is for classifiers, got {name}"):
+        EarlyExit.fit(model, X, threshold=0.1)
+    with pytest.raises(AttributeError):
+        model.partial_fit(X, y)
+    with pytest.raises(AttributeError):
+        model.predict_proba(X)
+    with pytest.raises((ValueError, TypeError), match=r"certificate|certif"):
+        certify(model)
+    for metric in ("mse", "r2", "log_loss", "accuracy", "roc_auc"):
+        y_true = (ranking()[1]) if kind == "ranker" else survival()[1:]
+        given = {"qid": ranking()[2]} if kind == "ranker" else {}
+        with pytest.raises(ValueError, match=f"not for {name}"):
+            budget_curve(model, X, y_true, metric=metric, **given)
+    other = "concordance" if kind == "ranker" else "ndcg@5"
+    with pytest.raises(ValueError, match=r"is for survival times, not for AnytimeRanker|needs qid"):
+        budget_curve(model, X, y_true, metric=other)
+    with pytest.raises(ValueError, match=r"a ranking needs qid|y must be times and events"):
+        StagedEstimators(DecisionTreeRegressor(), type(model)(GROUPS)).fit(X, ranking()[1][: len(X)] * 1.0)
+
+
+@pytest.mark.parametrize("kind", ["ranker", "survival"])
+def test_other_estimators_follow_the_order(kind):
+    model, X = fits()[kind]()
+    y = X[:, 0] + X[:, 3]
+    staged = StagedEstimators(DecisionTreeRegressor(random_state=0), model.sequence_, feature_groups=GROUPS).fit(X, y)
+    assert staged.sequence_.groups == model.sequence_.groups
+
+
+def test_curves_of_rankings_are_streamed(tmp_path):
+    X, y, qid = ranking()
+    model = AnytimeRanker(GROUPS).fit(X, y, qid=qid)
+    frame = pd.DataFrame(X, columns=[f"x{d}" for d in range(6)]).assign(y=y, q=qid)
+    source = open_data(frame, target="y", qid="q", chunk_rows=50)
+    for metric in ("explained", "ndcg@3", "map"):
+        want = budget_curve(model, X, y, metric=metric, qid=qid).values
+        np.testing.assert_allclose(budget_curve(model, source, metric=metric).values, want, atol=1e-12)
+
+
+def test_searches_on_some_rows_keep_queries_whole():
+    X, y, qid = ranking(60, 12)
+    search = AnytimeRankerCV(GROUPS, search_rows=240).fit(X, y, qid=qid)
+    rows = search.model_
+    assert rows.n_stages == 4
+    training = RowsTraining(
+        Rows(X, np.column_stack([y, qid]).astype(float), None), GROUPS.resolve(None, 6), Task(Listwise(), 1e-8)
+    )
+    part, _ = training.sampled(240, [])
+    counts = np.bincount(part.rows.Y[:, 1].astype(int), minlength=60)
+    assert set(counts.tolist()) == {0, 12}

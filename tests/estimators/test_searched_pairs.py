@@ -52,7 +52,8 @@ def test_held_out_quality_is_that_of_the_folds_without_pairs():
 
 def test_what_was_chosen_is_learned_again_without_a_search(tmp_path):
     X, score = table(3)
-    model = AnytimeClassifierCV(encoding="spline", alphas=ALPHAS, interactions=(0, 3)).fit(X, score > 0)
+    settings = {"alphas": ALPHAS, "interactions": (0, 3), "calibration": None}  # a calibration is learned from folds
+    model = AnytimeClassifierCV(encoding="spline", **settings).fit(X, score > 0)
     save(model, tmp_path / "m")
     for each in (model, load(tmp_path / "m")):
         again = each.chosen().fit(X, score > 0)

@@ -12,15 +12,15 @@ from budgetline.fitting.calibrating import beta, calibration_of, temperature
 def log_odds(rng, n, *, skewed):
     """Return log odds and outcomes; skewed: their true probabilities are another function of the log odds."""
     eta = rng.normal(0.3, 1.5, n)
-    true = 0.8 * np.minimum(eta, 0) + 1.9 * np.maximum(eta, 0) - 0.5 if skewed else eta
+    true = 0.9 * np.log(expit(eta)) - 2 * np.log(expit(-eta)) - 1.2 if skewed else eta
     return eta, (rng.random(n) < expit(true)).astype(float)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_beta_calibration_is_logistic_regression_on_two_logs(seed):
     rng = np.random.default_rng(seed)
-    eta, y = log_odds(rng, 800, skewed=True)
-    weight = rng.uniform(0.5, 2, 800)
+    eta, y = log_odds(rng, 3000, skewed=True)
+    weight = rng.uniform(0.5, 2, 3000)
     (a, b, c), fall = beta(eta, y, weight / weight.sum())
     p = expit(eta)
     design = np.column_stack([np.log(p), -np.log(1 - p)])

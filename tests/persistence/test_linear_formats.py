@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from xml.etree import ElementTree
 
@@ -20,6 +21,7 @@ from budgetline import (
     to_linear_format,
 )
 from budgetline.glm import ConvexLoss
+from budgetline.model.calibration import Calibration
 
 NAMES = ["price", "bm25(title)", "Größe_2", "fieldMatch(title, x).proximity", "a", "x1"]
 GROUPS = FeatureGroups({"a": [4, 0], "b": [1], "c": [2, 5], "d": [3]}, [0.2, 0.1, 3.5, 1.0])
@@ -169,6 +171,15 @@ def test_pmml_predicts_as_the_model_does(kind, named):
         else:
             assert categories == model.classes_.tolist()
             np.testing.assert_allclose(values, model.predict_proba(X, stage=stage), atol=1e-9)
+
+
+def test_pmml_refuses_calibrated_probabilities():
+    model, _ = fitted("2 classes", None)
+    calibration = Calibration(np.full((1 + model.model_.n_stages, 2), 0.5), np.zeros(1 + model.model_.n_stages))
+    other = replace(model.model_, calibration=calibration)
+    with pytest.raises(TypeError, match="calibration=None"):
+        to_linear_format(other, format="pmml")
+    assert to_linear_format(other, format="solr") == to_linear_format(model, format="solr")
 
 
 def test_a_file_holds_what_is_returned_of_the_stage_that_a_budget_buys(tmp_path):

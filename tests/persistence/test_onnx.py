@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -22,6 +23,7 @@ from budgetline import (
 )
 from budgetline.glm import ConvexLoss
 from budgetline.glm.families import Poisson
+from budgetline.model.calibration import Calibration
 from budgetline.persistence import onnx_graph
 
 GROUPS = FeatureGroups({"a": [4, 0], "b": [1], "c": [2, 5], "d": [6]}, [0.2, 0.1, 3.5, 0.0], remainder="drop")
@@ -39,6 +41,14 @@ def data():
 def labels(*values):
     _, y = data()
     return np.array(values)[np.digitize(y, np.quantile(y, np.linspace(0, 1, len(values) + 1)[1:-1]))]
+
+
+def calibrated(model, slopes):
+    """Return an estimator whose stages are calibrated in some way."""
+    rng, shape = np.random.default_rng(0), (1 + model.model_.n_stages, slopes)
+    offsets = rng.normal(size=shape[0]) if slopes == 2 else np.zeros(shape[0])
+    model.model_ = replace(model.model_, calibration=Calibration(rng.uniform(0.3, 2, shape), offsets))
+    return model
 
 
 def fits():
@@ -63,6 +73,8 @@ def fits():
         "many texts": lambda: AnytimeClassifier(GROUPS, alpha=1e-2).fit(X, labels("a", "b", "c").astype(object)),
         "many numbers": lambda: AnytimeClassifier(GROUPS, alpha=1e-2).fit(X, labels(1.0, 2.0, 4.0)),
         "many search": lambda: AnytimeClassifierCV(GROUPS, rule="omp", alphas=[0.1, 1], cv=2).fit(X, labels(1, 2, 3)),
+        "calibrated": lambda: calibrated(AnytimeClassifier(GROUPS, alpha=1e-2).fit(X, labels(3, 7)), 2),
+        "many calibrated": lambda: calibrated(AnytimeClassifier(GROUPS, alpha=1e-2).fit(X, labels(1, 2, 3)), 1),
         "sure": lambda: AnytimeClassifier(GROUPS, alpha=1e-7).fit(X, labels(0, 1, 2)),
     }
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from certifying import certify
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -37,6 +38,7 @@ from budgetline import (
 )
 from budgetline.datasets import load_heart, load_nhanes, load_thyroid
 from budgetline.messages import warn
+from budgetline.model.calibration import Calibration
 from budgetline.sequencing import RandomOrder
 
 pytestmark = pytest.mark.quick_cases(2)
@@ -290,9 +292,12 @@ def test_equal_costs_have_no_chart_of_costs_and_no_orders_by_cost(regression):
     ).equal_costs
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_thresholds_are_those_of_held_out_rows(heart, weighted):
+@pytest.mark.parametrize(("weighted", "offset"), [(False, 0.0), (True, 0.0), (False, 0.7)])
+def test_thresholds_are_those_of_held_out_rows(heart, weighted, offset):
     model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
+    if offset:  # folds are calibrated as the whole model
+        calibration = Calibration(np.ones((10, 2)), np.full(10, offset))
+        model.model_ = replace(model.model_, calibration=calibration)
     weight = np.random.default_rng(0).integers(1, 4, 303) if weighted else np.ones(303)
     given = {"sample_weight": weight} if weighted else {}
     report = make_report(model, heart.data, heart.target, cv=3, baselines=False, **given)
@@ -304,7 +309,7 @@ def test_thresholds_are_those_of_held_out_rows(heart, weighted):
         fold = clone(model).fit(heart.data[train], y[train], **part)
         for k, cost in enumerate([0.0, *model.sequence_.cumulative_costs]):
             stage = fold.sequence_.stage_at(cost) if k else 0
-            chance[k, test] = fold.predict_proba(heart.data[test], stage=stage)[:, 1]
+            chance[k, test] = expit(fold.decision_function(heart.data[test], stage=stage) + offset)
     for stage in (0, 4, 9):
         for k in (3, 20, 54, 90):
             called = chance[stage] >= found.thresholds[k]

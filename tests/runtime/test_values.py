@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from budgetline import (
     Extractor,
     GroupLassoPath,
 )
+from budgetline.model.calibration import Calibration
 
 X, Y, NEW = data()
 RNG = np.random.default_rng(1)
@@ -26,6 +28,15 @@ TWO = (np.median(Y) < Y).astype(int)
 THREE = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
 FRAME = pd.DataFrame(X, columns=[f"c{d}" for d in range(9)])
 NAMED = {name: [f"c{d}" for d in columns] for name, columns in COLUMNS.items()}
+
+
+def calibrated(model, slopes):
+    """Return an estimator whose stages are calibrated in some way."""
+    shape = (1 + model.model_.n_stages, slopes)
+    offsets = RNG.normal(size=shape[0]) if slopes == 2 else np.zeros(shape[0])
+    model.model_ = replace(model.model_, calibration=Calibration(RNG.uniform(0.3, 2, shape), offsets))
+    return model
+
 
 MODELS = {
     "one target": lambda: AnytimeRegressor(COLUMNS, costs=COSTS).fit(X, Y),
@@ -46,6 +57,10 @@ MODELS = {
     "three classes": lambda: AnytimeClassifier(COLUMNS, costs=COSTS, alpha=1e-2).fit(X, THREE),
     "names of three classes": lambda: AnytimeClassifier(COLUMNS, costs=COSTS, alpha=1e-2, max_groups=4).fit(
         X, np.array(["red", "green", "blue"])[THREE]
+    ),
+    "calibrated classes": lambda: calibrated(AnytimeClassifier(COLUMNS, costs=COSTS, alpha=1e-2).fit(X, TWO), 2),
+    "three calibrated classes": lambda: calibrated(
+        AnytimeClassifier(COLUMNS, costs=COSTS, alpha=1e-2).fit(X, THREE), 1
     ),
     "group lasso": lambda: GroupLassoPath(COLUMNS, costs=COSTS).fit(X, Y),
 }
@@ -119,6 +134,26 @@ def test_every_subset_of_groups_predicts_what_the_model_does(kind):
             agree(model, answer, row[None], groups)
             if kind in SQUARED:
                 np.testing.assert_allclose(np.ravel(answer.value), ridge(model, groups, row[None])[0], rtol=1e-7)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_intervals_are_those_of_the_model(several):
+    model = AnytimeRegressorCV(COLUMNS, costs=COSTS, cv=3).fit(X, TARGETS if several else Y)
+    order = model.sequence_.groups
+    runner = AnytimeRunner(model, {name: Row(name) for name in COLUMNS}, interval=0.8)
+    for groups in map(set, itertools.combinations(order, 2)):
+        answer = runner.predict((NEW[0], groups))
+        bounds = model.predict_interval(NEW[:1], 0.8, available=groups)
+        np.testing.assert_allclose(answer.interval, np.array(bounds)[:, 0], rtol=1e-9)
+        assert several or type(answer.interval[0]) is float
+    present = [set(order), {order[0]}, {order[1]}]
+    many = runner.predict_many(list(zip(NEW[:3], present, strict=True)))
+    for k, groups in enumerate(present):
+        bounds = model.predict_interval(NEW[k : k + 1], 0.8, available=groups)
+        np.testing.assert_allclose([many.interval[0][k], many.interval[1][k]], np.array(bounds)[:, 0], rtol=1e-9)
+    assert AnytimeRunner(model, {name: Row(name) for name in COLUMNS}).predict((NEW[0], {order[0]})).interval is None
+    with pytest.raises(ValueError, match="fit AnytimeRegressorCV"):
+        AnytimeRunner(fitted("one target"), {name: Row(name) for name in COLUMNS}, interval=0.8)
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -14,16 +14,17 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from budgetline.arrays import Float
-from budgetline.baselines.lasso_path import LassoPath, lasso_path
+from budgetline.baselines.lasso_path import LassoPath, WideGram, lasso_path
 from budgetline.estimators import AnytimeRegressor
 from budgetline.estimators.base import Constraints
 from budgetline.fitting import Fold, MomentsTraining, Recipe, RowsTraining, Training
 from budgetline.fitting.interactions import add_pairs
-from budgetline.fitting.linear import LARGEST_GRAM
+from budgetline.fitting.linear import gram_fits
 from budgetline.fitting.moments_training import held_out_errors
 from budgetline.leastsquares.gram import Gram
 from budgetline.model.stages import StagedModel, in_user_units
 from budgetline.model.subsets import LinearSubset
+from budgetline.moments.columns import standardised_columns
 from budgetline.moments.moments import moments_of
 from budgetline.sequencing.schedules import FixedOrder
 
@@ -36,10 +37,11 @@ class GroupLassoPath(AnytimeRegressor):
 
         min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖² + λ Σ_g cost_g ‖w_g‖,
 
-    from moments alone, so X may have 8,192 columns at most. The groups are ordered by the first λ at which they are
+    from moments alone, or, if X is wide, from its columns. The groups are ordered by the first λ at which they are
     nonzero. Of those that enter at the same λ, the one closest to entering at the previous λ comes first: the gradient
-    with the highest norm per cost. Groups that never enter come last, by the same measure at the end of the path. Free
-    groups are not penalised and come first, by their gains on their own.
+    with the highest norm per cost. Groups that never enter come last, by the same measure at the end of the path; of
+    wide data they are left out, unless ``max_groups`` asks for them. Free groups are not penalised and come first, by
+    their gains on their own.
 
     In the penalty, a shared cost is divided evenly among its groups, and the cost of a required group is shared by that
     group and those that require it. A required group is moved before those that require it.
@@ -58,7 +60,8 @@ class GroupLassoPath(AnytimeRegressor):
         Whether the model of a prefix is refitted by least squares. If not, it is the lasso's own, shrunken: the
         solution at the smallest λ before the next group enters, and at the end of the path after the last.
     max_groups : int or None
-        The sequence ends after this many groups, and the path at the first λ at which more have entered.
+        The sequence ends after this many groups, and the path at the first λ at which more have entered. None: all
+        groups; of wide data those that enter.
     n_lambdas : int
         Number of values of λ, evenly spaced on a log scale from the largest that matters.
     lambda_ratio : float
@@ -126,21 +129,19 @@ class GroupLassoPath(AnytimeRegressor):
     def _learn(self, training: Training, recipe: Recipe) -> Self:
         """Solve the path, and learn the models of the prefixes of its order."""
         training, recipe = add_pairs(training, recipe)
-        if (D := training.layout.read.size) > LARGEST_GRAM:
-            raise ValueError(f"{D:,} columns are too many for the group lasso, at most {LARGEST_GRAM:,}")
-        found, exponent = training.gathered(), 0
-        if isinstance(found, RowsTraining):
-            rows, exponent = found.rows.rescaled()
-            found = _reduced(replace(found, rows=rows))
-        assert isinstance(found, MomentsTraining)
-        path, coef, intercept = self._path(found, recipe)
-        order = recipe.prices.completed(path.order[: self.max_groups].tolist())
-        super()._learn(found, replace(recipe, schedule=FixedOrder(order[: self.max_groups])))
-        stages, moments, read = self.model_.stages, self.model_.moments, training.layout.read
+        training, exponent = training.gathered(), 0
+        if isinstance(training, RowsTraining):
+            rows, exponent = training.rows.rescaled()
+            training = replace(training, rows=rows)
+            training = _reduced(training) if gram_fits(rows, recipe) else training
+        assert isinstance(training, RowsTraining | MomentsTraining)
+        path, coef, intercept = self._path(training, recipe)
+        order = recipe.prices.completed(path.order[: self._most(path, training)].tolist())
+        super()._learn(training, replace(recipe, schedule=FixedOrder(order[: self.max_groups])))
+        stages, moments = self.model_.stages, self.model_.moments
         if not self.refit:
             stages = _shrunken(stages, path, coef, intercept)
-            errors = replace(stages, coef_path=stages.coef_path[..., read]).mean_squared_errors(found.total)
-            gains = -np.diff(errors.sum(axis=1)) / 2
+            gains = -np.diff(_squared_errors(stages, training)) / 2
             stages = replace(stages, sequence=replace(stages.sequence, gains=gains))
         learned = {
             **self.model_.learned,
@@ -154,17 +155,28 @@ class GroupLassoPath(AnytimeRegressor):
         self._adopt(replace(self.model_, stages=stages, moments=moments, learned=learned))
         return self
 
-    def _path(self, training: MomentsTraining, recipe: Recipe) -> tuple[LassoPath, Float, Float]:
+    def _path(self, training: RowsTraining | MomentsTraining, recipe: Recipe) -> tuple[LassoPath, Float, Float]:
         """Return the path, and its coefficients (L, P, D) and intercepts (L, P) in the units of X and y."""
-        gram = Gram.of(training.total, recipe.by_group, recipe.alpha, recipe.weights)
+        gram: Gram | WideGram
+        if isinstance(training, MomentsTraining):
+            standardisation = training.total.standardisation(recipe.weights)
+            gram = Gram.of(training.total, recipe.by_group, recipe.alpha, recipe.weights)
+        else:
+            A, targets, y_mean = standardised_columns(training.rows, training.layout.names_read, recipe.weights)
+            standardisation = A.mean, A.scale, y_mean
+            gram = WideGram.of(A, targets, recipe.by_group, recipe.alpha)
         weights = recipe.prices.spread() if recipe.cost_sensitive else np.ones(recipe.sizes.size)
-        path = lasso_path(
-            gram, recipe.sizes, weights, (self.n_lambdas, self.lambda_ratio), self._tol(), self.max_groups
-        )
-        coef = np.zeros((*path.coefs.shape[:-1], training.layout.n_features))
-        standardisation = training.total.standardisation(recipe.weights)
-        coef[..., training.layout.read], intercept = in_user_units(path.coefs, recipe.by_group, *standardisation)
+        grid = self.n_lambdas, self.lambda_ratio
+        path = lasso_path(gram, recipe.sizes, weights, grid, self._tol(), self.max_groups)
+        read, n_features = training.layout.read, training.layout.n_features
+        coef = np.zeros((*path.coefs.shape[:-1], n_features))
+        coef[..., read], intercept = in_user_units(path.coefs, recipe.by_group, *standardisation)
         return path, coef, intercept
+
+    def _most(self, path: LassoPath, training: Training) -> int | None:
+        """Return the number of groups in the order; of a wide table, without a limit, the groups that enter."""
+        entered = max(1, int(np.count_nonzero(path.entries < path.lambdas.size)))
+        return self.max_groups or (entered if isinstance(training, RowsTraining) else None)
 
     def _tol(self) -> float:
         return float(self.tol)
@@ -174,6 +186,17 @@ def _reduced(training: RowsTraining) -> MomentsTraining:
     """Return the moments of rows; models that they do not determine are fitted on the rows."""
     moments = moments_of(training.rows, training.task.target_shape, training.layout.names_read)
     return MomentsTraining(training.layout, (moments,), by_rows=lambda: Fold(training, held_out_errors(moments)))
+
+
+def _squared_errors(stages: StagedModel, training: RowsTraining | MomentsTraining) -> Float:
+    """Return the mean squared errors (1 + stages,) on the training data, summed over the targets."""
+    read = training.layout.read
+    if isinstance(training, MomentsTraining):
+        errors = replace(stages, coef_path=stages.coef_path[..., read]).mean_squared_errors(training.total)
+    else:
+        rows, used = training.rows, np.searchsorted(read, stages.at_stage(stages.n_stages).columns)
+        errors = stages.mean_over_rows(rows.table[:, used], rows.weight, lambda s, part: (s - rows.Y[part, None]) ** 2)
+    return np.asarray(errors.sum(axis=1))
 
 
 def _shrunken(refitted: StagedModel, path: LassoPath, coef: Float, intercept: Float) -> StagedModel:

@@ -82,8 +82,7 @@ class Penalised:
         problem = C_left, _turned(turns, b_left), total, left
         where = ends - sizes, ends, np.repeat(np.arange(members.size), sizes)
         spread = np.maximum(np.diag(C_left), 0.0)
-        floor = 64 * EPS * np.sqrt(sizes * total)
-        return cls(*problem, *where, spread, floor, members, paid, level, carried, turns)
+        return cls(*problem, *where, spread, rounding(sizes, total), members, paid, level, carried, turns)
 
     def coefficients(self, w: Float) -> Float:
         """Return the coefficients of all columns, free ones included, shape (D, P)."""
@@ -131,6 +130,11 @@ class Penalised:
         pull = np.divide(kappa, norms, out=np.zeros_like(norms), where=norms > 0)
         left = self.norms(r - pull[self.group, None] * w)
         return np.where(norms > 0, left, np.maximum(left - kappa, 0.0))
+
+
+def rounding(sizes: Positions, total: float) -> Float:
+    """Return the rounding error of ‖r_g‖ for groups of these sizes."""
+    return np.asarray(64 * EPS * np.sqrt(sizes * total))
 
 
 def _turned(turns: list[SizeClass], x: Float, *, back: bool = False) -> Float:

@@ -229,12 +229,17 @@ def columns_for(
         qid = "qid" if fold_by is None and "qid" in files.numeric else None
         options = replace(options, target=options.target or "target", qid=options.qid or qid)
     files.check_columns({**options.roles, "--fold-by": fold_by})
+    if options.qid is not None and options.event is not None:
+        raise Refused("use one of --qid, for rankings, and --event, for survival times")
     if task == "ranking" and options.qid is None:
         raise Refused(f"{command} is a ranking: name the column of queries, --qid NAME")
     if task == "survival" and options.event is None:
         raise Refused(f"{command} is about survival times: name the columns, --time NAME --event NAME")
     if task != "survival" and options.event is not None:
         raise Refused(f"--event is for survival times, and {command} is a {task}")
+    if task in ("ranking", "survival"):
+        known = [name for name in (options.target, options.event) if name is not None]
+        files.check_numbers(known, "grades and times are numbers, events are flags or 1 and 0")
     if fold_by is not None and options.qid is not None:
         raise Refused("use one of --fold-by and --qid: folds keep queries together")
     return options

@@ -72,7 +72,7 @@ def curve(
     files, found = Files(data, reading, target.drop_missing_target), load_linear(model)
     usual = USUAL_METRICS.get(task_name(found.model_))
     metric, rows = measure.metric or usual or "explained", dict[str, Any]()
-    if target.qid is not None and not metric.startswith(RANKS):
+    if usual is None and target.qid is not None and not metric.startswith(RANKS):
         raise Refused("--qid is for metrics of rankings: add --metric ndcg@10, or map")
     if usual is None:
         rows["X"], _ = evaluation_source(found.model_, files, target, printer)

@@ -41,6 +41,18 @@ class Cascade:
         Average cost of a document, on the queries that the cascade was chosen on.
     value : float
         NDCG there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import AnytimeRanker
+    >>> from budgetline.evaluation import Cascade
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(400, 3)), np.repeat(np.arange(20), 20)
+    >>> grades = (X.sum(axis=1) + rng.normal(size=400) > 2).astype(int)
+    >>> model = AnytimeRanker(costs=[1, 5, 20]).fit(X, grades, qid=qid)
+    >>> Cascade(stages=(1, 3), keep=(10,)).evaluate(model, X, grades, qid, k=5).cost  # 1 + 25 / 2
+    13.5
     """
 
     stages: tuple[int, ...]
@@ -131,6 +143,23 @@ def cascades(
         At most this many levels.
     keep : sequence of int, optional
         Numbers of documents that may go on from a level. Default: k and its doubles.
+
+    Examples
+    --------
+    The curve of NDCG against the average cost of a document, beside that of the plain order:
+
+    >>> import numpy as np
+    >>> from budgetline import AnytimeRanker, BudgetCurve, budget_curve
+    >>> from budgetline.evaluation import cascades
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(800, 3)), np.repeat(np.arange(40), 20)
+    >>> grades = (X.sum(axis=1) + rng.normal(size=800) > 2).astype(int)
+    >>> model = AnytimeRanker(costs=[1, 5, 20]).fit(X[:400], grades[:400], qid=qid[:400])
+    >>> found = cascades(model, X[400:], grades[400:], qid[400:], k=5)
+    >>> curve = BudgetCurve([each.cost for each in found], [each.value for each in found], "ndcg@5")
+    >>> plain = budget_curve(model, X[400:], grades[400:], metric="ndcg@5", qid=qid[400:])
+    >>> bool((curve.at(plain.costs) >= plain.values).all())
+    True
     """
     held = HeldOut.of(model, X, y, qid=qid)
     table = _ScoresByQuery.of(held)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetline.arrays import Float, Mask, Positions
-from budgetline.inputs import finite_floats
+from budgetline.inputs import check_survival, finite_floats
 from budgetline.model.anytime import AnytimeModel
 
 BRIER_TIMES = 100
@@ -21,7 +21,7 @@ def survival_function(
     budget: float | None = None,
     stage: int | None = None,
 ) -> Float:
-    """Return the probability of no event up to each time, shape (n, T), at a budget or stage."""
+    """Return the probability of no event up to each time, shape (n, T); see ``AnytimeSurvival``."""
     known, hazards = baseline_of(model)
     at = known if times is None else finite_floats("times", times, 0)
     if at.ndim != 1:
@@ -61,7 +61,8 @@ def concordance(time: ArrayLike, event: ArrayLike, scores: ArrayLike) -> float:
     >>> concordance([1.0, 2.0, 3.0], [True, True, False], [0.9, 0.1, 0.5])
     0.6666666666666666
     """
-    when, happened, points = np.asarray(time), np.asarray(event, dtype=bool), np.asarray(scores)
+    points = finite_floats("scores", scores, 1)
+    when, happened = check_survival((time, event), points.size)
     # events before censored rows of the same time; tied events by score, so that none counts as concordant
     order = np.lexsort((points, ~happened, when))
     when, happened, rank = when[order], happened[order], np.unique(points[order], return_inverse=True)[1]
@@ -97,11 +98,21 @@ def _followers(rank: Positions, event: Mask) -> tuple[int, int]:
     return lower, equal
 
 
-def integrated_brier(time: Float, event: Mask, survival: Float, times: Float) -> float:
+def integrated_brier(time: ArrayLike, event: ArrayLike, survival: ArrayLike, times: ArrayLike) -> float:
     """Return the mean over times (T,) of the Brier score of survival functions (n, T); smaller is better.
 
     Rows count by the inverse probability of not being censored, estimated from the same rows (Graf et al., 1999).
+
+    Examples
+    --------
+    >>> from budgetline.evaluation import integrated_brier
+    >>> integrated_brier([1.0, 2.0, 3.0], [1, 1, 0], [[0.5, 0.0], [1.0, 0.5], [1.0, 1.0]], [1.5, 2.5])
+    0.08333333333333333
     """
+    survival, times = np.asarray(survival, dtype=np.float64), finite_floats("times", times, 1)
+    time, event = check_survival((time, event), len(survival))
+    if survival.shape != (time.size, times.size):
+        raise ValueError(f"survival must have a row per sample and a column per time, got shape {survival.shape}")
     left = censoring_survival(time, event, np.append(times, time))
     at_times, at_own = left[: times.size], left[times.size :]
     died = (time[:, None] <= times) & event[:, None]
@@ -128,5 +139,7 @@ def kaplan_meier(time: Float, leaves: Mask, at: Float, *, last: bool = False) ->
 
 def brier_times(time: Float, event: Mask) -> Float:
     """Return the times of an integrated Brier score: from the first tenth to the last tenth of the times of events."""
+    if not event.any():
+        raise ValueError("the Brier score is undefined: no row has an event")
     first, last = np.quantile(time[event], [0.1, 0.9])
     return np.linspace(first, last, BRIER_TIMES)

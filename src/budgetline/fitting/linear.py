@@ -71,12 +71,8 @@ def fit_rows(
     work = rows.n_rows * rows.n_columns * len(run.order) * rows.Y.shape[1]
     clear = doubt <= moments.eps**0.5
     if clear and work > FREE_REFINEMENT:
-        return (
-            _staged(recipe, run, stage_coefficients(run.factor), mean, scale, y_mean, n_rows=n_rows),
-            kept,
-            recipe,
-            clear,
-        )
+        W = stage_coefficients(run.factor)
+        return _staged(recipe, run, W, mean, scale, y_mean, n_rows=n_rows), kept, recipe, clear
     if moments.eps > EPS:  # means of float32 products are too inaccurate to start from
         A, _, y_mean = standardised_columns(rows, names, recipe.weights)
         mean, scale = A.mean, A.scale

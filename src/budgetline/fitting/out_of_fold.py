@@ -23,15 +23,13 @@ from budgetline.fitting.training import Training
 from budgetline.glm.families import Family
 from budgetline.glm.set_families import SetFamily
 from budgetline.model.calibration import Calibration
-from budgetline.model.held_out_errors import GaussianErrors, HeldOutErrors, ResidualErrors
+from budgetline.model.held_out_errors import MOST_RANKS, HeldOutErrors
 from budgetline.model.stages import StagedModel
 from budgetline.moments.moments import Split
 from budgetline.sequencing.sequence import GroupSequence
 
 MOST_ROWS = 10_000
 """At most this many held-out rows are used, drawn at random: enough for three parameters and for tails."""
-MOST_RANKS = 500
-"""At most this many order statistics are kept of every stage."""
 BIN_ROWS, MOST_BINS = 100, 10
 """Fewest rows of a bin in which the size of errors is measured, and most bins."""
 NARROWER = 0.98
@@ -81,7 +79,7 @@ class OutOfFold:
         """Return the calibration and the held-out errors of a model with this sequence."""
         costs = np.append(0.0, sequence.cumulative_costs)
         if isinstance(self.training, MomentsTraining):
-            return None, self._gaussian(self.training, costs)
+            return None, self._normal(self.training, costs)
         if not isinstance(self.training, RowsTraining) or isinstance(self.training.task.family, SetFamily):
             return None, None
         scores, Y, weight = self._held_out(self.training, costs)
@@ -100,37 +98,38 @@ class OutOfFold:
         A fold whose models were too large to keep is fitted again.
         """
         assert isinstance(self.cv, list)
-        splits: list[Split] = self.cv
+        every = np.arange(training.rows.n_rows)
+        splits: list[Split] = [(every[train], every[test]) for train, test in self.cv]  # they may be masks
         training = replace(training, rows=training.rows.rescaled()[0])
         random, n_rows = np.random.default_rng(0), sum(test.size for _, test in splits)
         parts = []
         for (train, test), fold in zip(splits, self.folds, strict=True):
             if n_rows > MOST_ROWS:
                 test = np.sort(random.permutation(test)[: -(-test.size * MOST_ROWS // n_rows)])
-            part, recipe = training.part(test), self.recipe
-            if fold.encoding is not None:
-                part, recipe = part.encoded(fold.encoding), recipe.over(fold.encoding)
-            stages = fold.stages
+            rows, stages, encoding = training.rows, fold.stages, fold.encoding
             if stages is None:
-                again = training.part(train)
-                again = again if fold.encoding is None else again.encoded(fold.encoding)
+                again, recipe = training.part(train), self.recipe
+                if encoding is not None:
+                    again, recipe = again.encoded(encoding), recipe.over(encoding)
                 stages = again.fit(recipe).stages
-            rows = part.rows
-            kept = np.flatnonzero(rows.weights > 0)
-            table = rows.block(kept)[:, stages.at_stage(stages.n_stages).columns]
+            if encoding is not None:
+                rows, test = training.part(test).encoded(encoding).rows, np.arange(test.size)
+            test = test[rows.weights[test] > 0]
+            table = rows.block(test)[:, stages.at_stage(stages.n_stages).columns]
             scores = np.stack(list(stages.stage_scores(table)), axis=1)
-            parts.append((scores[:, points_of_stages(costs, fold.costs)], rows.Y[kept], rows.weights[kept]))
+            parts.append((scores[:, points_of_stages(costs, fold.costs)], rows.Y[test], rows.weights[test]))
         scores, Y, weight = map(np.concatenate, zip(*parts, strict=True))
         return scores, Y, weight
 
-    def _gaussian(self, training: MomentsTraining, costs: Float) -> GaussianErrors | None:
-        """Return the roots of the mean squared errors on the moments of held-out folds."""
+    def _normal(self, training: MomentsTraining, costs: Float) -> HeldOutErrors | None:
+        """Return normal errors with the mean squared errors on the moments of held-out folds."""
         found, weights = [], [part.weight for part in training.parts]
         for fold, test in zip(self.folds, training.parts, strict=True):
             if fold.stages is None:
                 return None
             found.append(fold.stages.mean_squared_errors(test)[points_of_stages(costs, fold.costs)])
-        return GaussianErrors(np.sqrt(np.maximum(np.average(found, axis=0, weights=weights), 0.0)))
+        deviation = np.sqrt(np.maximum(np.average(found, axis=0, weights=weights), 0.0))
+        return HeldOutErrors.normal(deviation, float(sum(part.n_samples for part in training.parts)))
 
 
 def predictions(family: Family, scores: Float) -> Float:
@@ -138,7 +137,7 @@ def predictions(family: Family, scores: Float) -> Float:
     return family.prediction(scores.reshape(-1, scores.shape[2])).reshape(scores.shape)
 
 
-def label_errors(scores: Float, Y: Float, weight: Float) -> ResidualErrors:
+def label_errors(scores: Float, Y: Float, weight: Float) -> HeldOutErrors:
     """Return 1 − p_y of calibrated scores (n, K, P) of classes."""
     if scores.shape[2] == 1:
         against = np.where(Y[:, None, 0] > 0, -scores[..., 0], scores[..., 0])
@@ -148,10 +147,10 @@ def label_errors(scores: Float, Y: Float, weight: Float) -> ResidualErrors:
         found = -np.expm1(own - np.logaddexp.reduce(scores, axis=2))
     K = scores.shape[1]
     values, n_rows = _order_statistics(found.T[:, None], weight)
-    return ResidualErrors(values, n_rows, np.zeros((K, 1, 1)), np.ones((K, 1, 1)))
+    return HeldOutErrors(values, n_rows, np.zeros((K, 1, 1)), np.ones((K, 1, 1)))
 
 
-def residual_errors(predicted: Float, Y: Float, weight: Float) -> ResidualErrors:
+def residual_errors(predicted: Float, Y: Float, weight: Float) -> HeldOutErrors:
     """Return the errors y − ŷ of predictions (n, K, P), divided by their size by prediction where that is narrower."""
     predicted = predicted.transpose(1, 2, 0)
     errors = Y.T - predicted
@@ -160,7 +159,7 @@ def residual_errors(predicted: Float, Y: Float, weight: Float) -> ResidualErrors
     K, P, _ = errors.shape
     centres, scales = np.zeros((K, P, bins)), np.ones((K, P, bins))
     if bins == 1:
-        return ResidualErrors(plain, n_rows, centres, scales)
+        return HeldOutErrors(plain, n_rows, centres, scales)
     for k, p in np.ndindex(K, P):
         own, size = _size_by_prediction(predicted[k, p], np.abs(errors[k, p]), weight, bins)
         at = np.interp(predicted[k, p], own, size)
@@ -171,7 +170,7 @@ def residual_errors(predicted: Float, Y: Float, weight: Float) -> ResidualErrors
             plain[k, p], centres[k, p], scales[k, p] = divided, own, size
     if np.all(scales == 1):
         centres, scales = centres[..., :1], scales[..., :1]
-    return ResidualErrors(plain, n_rows, centres, scales)
+    return HeldOutErrors(plain, n_rows, centres, scales)
 
 
 def _size_by_prediction(predicted: Float, size: Float, weight: Float, bins: int) -> tuple[Float, Float]:
@@ -191,18 +190,9 @@ def _width(values: Float) -> float:
 
 def _order_statistics(errors: Float, weight: Float) -> tuple[Float, float]:
     """Return order statistics (…, m) of errors (…, n), and how many errors there are: the effective number."""
-    n = errors.shape[-1]
-    if np.all(weight == weight[0]):
-        found = np.sort(errors, axis=-1)
-        if n <= MOST_RANKS:
-            return found, float(n)
-        at = np.linspace(1, n, MOST_RANKS)
-        low = np.minimum(at.astype(np.intp), n - 1)
-        return found[..., low - 1] + (at - low) * (found[..., low] - found[..., low - 1]), float(n)
-    n_rows = max(float(weight.sum() ** 2 / (weight @ weight)), 1.0)
-    order = np.argsort(errors, axis=-1)
-    reached = n_rows * np.cumsum(weight[order], axis=-1) / weight.sum()
-    at = np.linspace(1, n_rows, min(n, MOST_RANKS))
-    flat = zip(reached.reshape(-1, n), np.take_along_axis(errors, order, -1).reshape(-1, n), strict=True)
-    found = np.array([np.interp(at, ranks, own) for ranks, own in flat])
-    return found.reshape(*errors.shape[:-1], at.size), n_rows
+    n, total = errors.shape[-1], weight.sum()
+    n_rows = max(float(total**2 / (weight @ weight)), 1.0)
+    order, at = np.argsort(errors, axis=-1).reshape(-1, n), np.linspace(1, n_rows, min(n, MOST_RANKS))
+    flat = zip(order, errors.reshape(-1, n), strict=True)
+    found = [np.interp(at, n_rows * np.cumsum(weight[by]) / total, own[by]) for by, own in flat]
+    return np.reshape(found, (*errors.shape[:-1], at.size)), n_rows

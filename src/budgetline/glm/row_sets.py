@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -108,6 +109,27 @@ class RowSets:
             whole = self._accumulated(self._log_sums(eta + np.log(self.base)))
             return np.where(self.mass > 0, len(self.order) * self.mass * np.exp(-whole), 0.0)
 
+    def accumulated(self, values: Float) -> Float:
+        """Return the sums of values (m, n) over the rows of every set, (m, S)."""
+        sums: Float = np.add.reduceat(values, self.firsts, axis=1)
+        return self._running(sums, slice(None))
+
+    def spread(self, values: Float) -> Float:
+        """Return the sums of values (m, S) over the sets that hold a row, (m, n)."""
+        return self.repeated(self._running(values.copy(), slice(None, None, -1)))
+
+    def repeated(self, values: Float) -> Float:
+        """Return the values (m, S) of the first set that holds a row, (m, n)."""
+        return np.repeat(values, self._counts, axis=1)
+
+    def _running(self, values: Float, way: slice) -> Float:
+        """Replace values (m, S) by their running sums within segments."""
+        if self.nested:
+            for begin, end in pairwise(self.segments.tolist()):
+                part = values[:, begin:end][:, way]
+                np.cumsum(part, axis=1, out=part)
+        return values
+
     def _at(self, scores: Float, eta: Float) -> SetPoint:
         level = self._log_sums(scores)
         whole = self._accumulated(level)
@@ -170,7 +192,7 @@ class RowSets:
         if not self.nested:
             return logs
         found, step = logs.copy(), -1 if reverse else 1
-        for begin, end in zip(self.segments[:-1].tolist(), self.segments[1:].tolist(), strict=True):
+        for begin, end in pairwise(self.segments.tolist()):
             part = found[begin:end][::step]
             top, least = part.max(), part.min(where=np.isfinite(part), initial=np.inf)
             if 0 <= top - least < FARTHEST:  # no power underflows, and sums of positive numbers lose no digits

@@ -79,7 +79,7 @@ class Cox(SetFamily):
 
     def encode(self, y: object, of: object, n_samples: int, weight: Float | None = None) -> Float:
         time, event = check_survival(y, n_samples)
-        stratum = np.zeros(n_samples) if of is None else check_queries(of, n_samples)
+        stratum = np.zeros(n_samples) if of is None else check_queries(of, n_samples, name="strata")
         return np.column_stack([time, event, stratum])
 
     def sets(self, Y: Float, weight: Float) -> RowSets:

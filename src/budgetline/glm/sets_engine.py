@@ -56,16 +56,34 @@ def engine_of_sets(
         raise TypeError(f"loss {shown(family.loss)} is computed on the host: pass a NumPy array, not one on a device")
     A, _, _ = standardised_columns(rows, names, weights)
     sets = family.sets(rows.Y, A.root**2)
-    if not sets.target.any():
-        raise ValueError(NOTHING[family.loss])
-    return SetsEngine(replace(A, X=A.X[sets.order], root=A.root[sets.order]), sets, order, alone=alone)
+    engine = SetsEngine(replace(A, X=A.X[sets.order], root=A.root[sets.order]), sets, order, alone=alone)
+    check_comparable(engine.y_spread, family.loss, some=bool(sets.target.any()))
+    return engine
 
 
+def check_comparable(spread: float, loss: str, *, some: bool = True) -> None:
+    """Raise an error if nothing can be learned from the targets: there are none, or no scores are better than equal."""
+    if spread < ROUNDING:
+        none, equal = NOTHING[loss]
+        raise ValueError(equal if some else none)
+
+
+ROUNDING = 1e-9
 NOTHING = {
-    "listwise": "no query of positive weight has a relevant document: y must be above zero somewhere",
-    "cox": "no row of positive weight has an event: nothing can be learned from times of censoring alone",
+    "listwise": (
+        "no query of positive weight has a relevant document: y must be above zero somewhere",
+        "no query has documents of different grades: nothing says which comes first",
+    ),
+    "cox": (
+        "no row of positive weight has an event: nothing can be learned from times of censoring alone",
+        "no event comes before that of another row of its stratum: nothing says who is at risk",
+    ),
 }
 """Errors about targets from which nothing can be learned, by loss."""
+
+
+FEW = 2
+"""Products with columns at least this many times fewer than the others need no means of the others."""
 
 
 class SetsEngine:
@@ -178,7 +196,10 @@ class SetRowsPoint:
 
     def cross(self, columns: Positions, others: Positions | None) -> Float:
         design = self.engine.design
-        return self._products(design.of(columns), design.beyond(columns, others))
+        Z, A = design.of(columns), design.beyond(columns, others)
+        if others is not None and FEW * others.size <= columns.size:
+            return self._times(Z, A)
+        return self._products(Z, A)
 
     def blocks(self, groups: Positions) -> Float:
         size, found = groups.shape[1], [np.empty((0, groups.shape[1], groups.shape[1]))]
@@ -189,7 +210,28 @@ class SetRowsPoint:
         return np.concatenate(found)
 
     def product(self, columns: Positions, V: Float) -> Float:
-        return self.hessian(columns) @ V
+        Z = self.engine.design.of(columns)
+        found = self._times(Z, lambda s: V.T @ Z(s))
+        found[0] += self.engine.share * V[0]
+        return found
+
+    def _times(self, Z: RowBlocks, A: RowBlocks) -> Float:
+        """Return what ``_products`` does, for few a: no means of z are needed if those of a are spread over the rows.
+
+        Σ_s d_s m_s(z) m_s(a)' is Σ_j z_j share_j v_j', where v_j is the sum of root·mean of a over the sets with j.
+        """
+        engine, point, sets = self.engine, self.sets, self.engine.sets
+        a = np.concatenate(engine.design.each(A), axis=1)
+        raised = a * point.share
+        means = point.root * sets.accumulated(raised)
+        spread = point.weight * a
+        if point.rest.any():
+            tied = np.add.reduceat(raised * sets.tied, sets.firsts, axis=1)
+            means -= point.root * point.less * tied
+            own = point.rest**2 * tied - point.less * point.root * means
+            spread -= point.share * sets.tied * sets.repeated(own)
+        spread -= point.share * sets.spread(point.root * means)
+        return engine.design.summed(lambda s: Z(s) @ spread[:, s].T)
 
     def _products(self, Z: RowBlocks, A: RowBlocks) -> Float:
         """Return Σ_j c_j z_j a_j' − Σ_s d_s m_s(z) m_s(a)', shape (k, m)."""

@@ -17,7 +17,7 @@ from budgetline.data.sources import Chunk
 from budgetline.glm.engines import Loss, part_of
 from budgetline.glm.rows_engine import RowsEngine
 from budgetline.glm.set_families import SetFamily
-from budgetline.glm.sets_engine import SetsEngine
+from budgetline.glm.sets_engine import SetsEngine, check_comparable
 from budgetline.messages import shown
 from budgetline.moments.columns import StandardisedColumns
 from budgetline.moments.moments import Moments
@@ -162,6 +162,7 @@ class SourceEngine:
         if isinstance(loss, SetFamily):
             self._null = self.at(np.zeros(1, dtype=np.intp), np.zeros((1, 1)))
             self.y_spread = float(np.sqrt(self._null.spread))
+            check_comparable(self.y_spread, loss.loss)
             return
         contrasts = loss.internal(np.eye(mean.size))
         scatter = moments.scatter[order.size :, order.size :]

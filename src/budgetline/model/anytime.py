@@ -67,7 +67,7 @@ class AnytimeModel:
         What was subtracted from the gain of every group when the order was chosen, in units of F; None: nothing.
     calibration : Calibration, or None
         How scores of classes become probabilities, at every stage; None: by the loss alone.
-    errors : ResidualErrors, GaussianErrors, or None
+    errors : HeldOutErrors, or None
         Held-out errors of every stage, for intervals and sets of labels; None: nothing was held out.
 
     Examples

@@ -55,5 +55,5 @@ class Calibration:
         if np.all(below == above):
             return np.asarray(above * eta + offset)[..., None]
         size = np.abs(eta)
-        found = (above + below) / 2 * eta + (above - below) * (size / 2 + np.log1p(np.exp(-size))) + offset
-        return np.asarray(found)[..., None]
+        bent = size / 2 + np.log(1 + np.exp(-size))  # quicker than log1p, and as exact in this sum
+        return np.asarray((above + below) / 2 * eta + (above - below) * bent + offset)[..., None]

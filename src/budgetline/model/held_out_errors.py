@@ -19,6 +19,9 @@ from scipy.special import ndtri
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.codec import AtLeast, Shape
 
+MOST_RANKS = 500
+"""At most this many order statistics are kept of every stage."""
+EXCHANGEABLE, NORMAL = "exchangeable rows", "normal errors of equal spread"
 ROUNDING = 1e-9
 
 
@@ -30,7 +33,7 @@ class PredictionInterval(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualErrors:
+class HeldOutErrors:
     """Errors of rows that were held out.
 
     Attributes
@@ -41,16 +44,24 @@ class ResidualErrors:
         Number of errors; with unequal weights the effective number, (Σw)²/Σw².
     centres, scales : arrays of shape (1 + stages, P, B)
         s(ŷ) at B predictions, linear between them and constant outside.
+    assumption : str
+        What intervals assume: "exchangeable rows", or, if only moments were known, "normal errors of equal spread".
     """
 
     values: Annotated[Float, Shape("all_stages errors ranks")]
     n_rows: Annotated[float, AtLeast(1)]
     centres: Annotated[Float, Shape("all_stages errors bins")]
     scales: Annotated[Float, Shape("all_stages errors bins"), AtLeast(0)]
+    assumption: str = EXCHANGEABLE
 
-    assumption = "exchangeable rows"
+    @classmethod
+    def normal(cls, deviation: Float, n_rows: float) -> HeldOutErrors:
+        """Return normal errors with these deviations (1 + stages, P)."""
+        ranks = np.linspace(1, n_rows, int(min(n_rows, MOST_RANKS)))
+        same = np.ones((*deviation.shape, 1))
+        return cls(deviation[..., None] * ndtri(ranks / (n_rows + 1)), n_rows, 0 * same, same, NORMAL)
 
-    def at(self, stages: Positions) -> ResidualErrors:
+    def at(self, stages: Positions) -> HeldOutErrors:
         """Return the errors of a model whose stages 0, 1, … are like these."""
         return replace(self, values=self.values[stages], centres=self.centres[stages], scales=self.scales[stages])
 
@@ -78,27 +89,3 @@ class ResidualErrors:
             return np.full(self.values.shape[1], np.inf if rank > 1 else -np.inf)
         ranks = np.linspace(1, self.n_rows, self.values.shape[2])
         return np.array([np.interp(rank, ranks, own) for own in self.values[stage]])
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianErrors:
-    """Errors that are known by their mean square only: they are taken as normal, with the same spread everywhere.
-
-    ``deviation`` (1 + stages, P) is the root of the mean squared error on held-out rows.
-    """
-
-    deviation: Annotated[Float, Shape("all_stages errors"), AtLeast(0)]
-
-    assumption = "normal errors of equal spread"
-
-    def at(self, stages: Positions) -> GaussianErrors:
-        """Return the errors of a model whose stages 0, 1, … are like these."""
-        return replace(self, deviation=self.deviation[stages])
-
-    def interval(self, predicted: Float, stage: int, coverage: float) -> PredictionInterval:
-        """Return bounds (n, P) for predictions (n, P) at a stage."""
-        half = float(ndtri((1 + coverage) / 2)) * self.deviation[stage]
-        return PredictionInterval(predicted - half, predicted + half)
-
-
-HeldOutErrors = ResidualErrors | GaussianErrors

@@ -10,10 +10,9 @@ from budgetline.arrays import Float, Mask, Positions
 from budgetline.glm.families import Poisson
 from budgetline.glm.set_families import SetFamily
 from budgetline.inputs import check_number
-from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.calibration import Stages
-from budgetline.model.held_out_errors import HeldOutErrors, PredictionInterval, ResidualErrors
+from budgetline.model.held_out_errors import HeldOutErrors, PredictionInterval
 from budgetline.model.staged import Available
 
 
@@ -30,7 +29,6 @@ def predict_set(
 ) -> Mask:
     """Return sets of labels of rows; parameters as in ``AnytimeClassifierCV.predict_set``."""
     errors = _errors_of(model, coverage, "sets of labels")
-    assert isinstance(errors, ResidualErrors)
     scores, like = _scored(model, X, budget, stage, available)
     probabilities = model.respond(scores, "predict_proba", like)
     found = np.empty(probabilities.shape, dtype=bool)
@@ -79,6 +77,7 @@ def _errors_of(model: AnytimeModel, coverage: object, what: str) -> HeldOutError
     check_number("coverage", coverage, gt=0, lt=1)
     if model.errors is not None:
         return model.errors
-    if model.estimator.endswith("CV"):
-        raise ValueError(f"{what} need held-out rows in memory, and {shown(model.estimator)} learned from a source")
-    raise ValueError(f"{what} need held-out errors, which {model.estimator} does not have: fit {model.estimator}CV")
+    advice = "AnytimeRegressorCV" if model.classes is None else "AnytimeClassifierCV"
+    if "fold_costs_" in model.learned:
+        raise ValueError(f"{what} need held-out rows in memory, and this {model.estimator} learned from a source")
+    raise ValueError(f"{what} need held-out errors, which {model.estimator} does not have: fit {advice}")

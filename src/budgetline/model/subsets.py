@@ -8,12 +8,12 @@ from typing import Annotated
 
 import numpy as np
 from scipy.linalg import cho_factor
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.codec import AtLeast
 from budgetline.glm.families import Family
-from budgetline.leastsquares.coefficients import subset_coefficients
+from budgetline.leastsquares.coefficients import subset_coefficients, triangular_inverse
 from budgetline.model.population import Expansion, Population, PopulationRisk
 from budgetline.model.spread import Errors
 
@@ -68,7 +68,7 @@ class LinearSubset:
         kept = self.kept[:end]
         rank = int(kept.sum())
         U, z = self.U[:rank, :end], self.z[:rank]
-        root = np.triu(dtrtri(U)[0]) if kept.all() else np.linalg.pinv(U)
+        root = triangular_inverse(U) if kept.all() else np.linalg.pinv(U)
         free = self.n_rows - 1 - int((kept & varying).sum()) + alpha * float((root[varying] ** 2).sum())
         if free < 1:
             return None

@@ -20,7 +20,7 @@ from budgetline.glm.families import ConvexLoss
 from budgetline.groups.feature_groups import StoredGroups
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.calibration import Calibration
-from budgetline.model.held_out_errors import GaussianErrors, ResidualErrors
+from budgetline.model.held_out_errors import HeldOutErrors
 from budgetline.model.population import Population
 from budgetline.model.spread import Spread
 from budgetline.model.subsets import LinearSubset
@@ -65,7 +65,7 @@ class ModelRecord:
     encoders: tuple[Encoder, ...] | None
     pairs: tuple[Pair, ...]
     calibration: Calibration | None
-    errors: ResidualErrors | GaussianErrors | None
+    errors: HeldOutErrors | None
     spread: Spread | None
 
 

@@ -27,7 +27,7 @@ from budgetline.glm.set_families import SetFamily
 from budgetline.groups.feature_groups import Layout, check_order
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
-from budgetline.model.held_out_errors import GaussianErrors
+from budgetline.model.held_out_errors import EXCHANGEABLE, NORMAL
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import GeneralisedSubset, LinearSubset, Subset
 from budgetline.moments.moments import whole_moments
@@ -154,13 +154,12 @@ def _check_certainty(record: ModelRecord) -> None:
         shape = (K, 2 if P == 1 else 1)
         fits = record.classes is not None and calibration.slopes.shape == shape and calibration.offsets.shape == (K,)
         _require(fits, "calibration does not belong to the stages and classes of the model")
-    if isinstance(errors, GaussianErrors):
-        _require(errors.deviation.shape == (K, P) and record.classes is None, "errors are not of the model's targets")
-    elif errors is not None:
+    if errors is not None:
         wide, bins = (K, P if record.classes is None else 1), errors.centres.shape
         fits = errors.values.shape[:2] == wide == bins[:2] and min(errors.values.shape[2], bins[2]) > 0
         fits = fits and bins == errors.scales.shape and bool(np.all(np.diff(errors.values) >= 0))
-        _require(fits and np.all(np.diff(errors.centres) >= 0), "errors are not of the model's stages and targets")
+        fits = fits and bool(np.all(np.diff(errors.centres) >= 0)) and errors.assumption in (EXCHANGEABLE, NORMAL)
+        _require(fits, "errors are not of the model's stages and targets")
 
 
 def _check_encoding(source: Layout, encoders: tuple[Encoder, ...], pairs: tuple[Pair, ...]) -> None:

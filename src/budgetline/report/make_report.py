@@ -170,7 +170,7 @@ def _with_data(
     for fit in fits_on_folds(methods_of(model, orders), rows, metric, splits, progress):
         curves[fit.method].append(fit.curve)
         if fit.method == OWN and two:
-            counts.append(counts_on_fold(fit.fitted, rows.take(fit.test), costs))
+            counts.append(counts_on_fold(as_model(found), fit.fitted, rows.take(fit.test), costs))
         if fit.method == OWN and of_numbers:
             errors.append(errors_on_fold(fit.fitted, rows.take(fit.test), costs))
         if fit.method == OWN and times is not None:

@@ -21,7 +21,7 @@ from budgetline.evaluation.survival import baseline_of, kaplan_meier, survival_o
 from budgetline.glm.families import SquaredError
 from budgetline.glm.set_families import Cox
 from budgetline.inputs import check_survival
-from budgetline.model.anytime import Staged, as_model
+from budgetline.model.anytime import AnytimeModel, Staged, as_model
 from budgetline.report.content import Intervals, Probabilities, RiskGroup, RiskGroups, StageCounts, StageInterval
 from budgetline.sequencing import RandomOrder
 
@@ -96,21 +96,23 @@ def counted_stages(costs: Sequence[float]) -> list[int]:
     return sorted({round(k) for k in np.linspace(0, last, min(last + 1, MOST_STAGES)).tolist()})
 
 
-def counts_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
+def counts_on_fold(model: AnytimeModel, fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
     """Count held-out rows of two classes by the probability of the second, shape (stages, 2 classes, bins).
 
     ``costs`` are those of the stages of the whole model, starting at 0. At each, the fold buys what it can in its own
-    order.
+    order. Its scores are calibrated as those of the whole model: a fold has too few rows to hold out more of them.
     """
+    points = counted_stages(costs)
     held = HeldOut.of(fitted, rows.X, rows.y, rows.weight)
-    after = affordable(held.model.sequence.cumulative_costs, np.array([costs[k] for k in counted_stages(costs)]))
-    after[0] = 0  # not even free groups
+    after = _bought(held, costs)
     positive = held.targets[:, 0] > 0.5
     weight = np.ones(positive.size) if held.weight is None else held.weight
     found = np.zeros((after.size, 2, THRESHOLDS.size + 1))
     for stage, view in enumerate(held.views()):
-        if (here := np.flatnonzero(after == stage)).size:
-            bins = np.searchsorted(THRESHOLDS, view.respond("predict_proba")[:, 1], side="right")
+        for here in np.flatnonzero(after == stage).tolist():
+            scores = view.respond("decision_function")[:, None]
+            chances = model.respond(scores, "predict_proba", points[here])[:, 1]
+            bins = np.searchsorted(THRESHOLDS, chances, side="right")
             for k, members in enumerate((~positive, positive)):
                 found[here, k] = np.bincount(bins[members], weight[members], THRESHOLDS.size + 1)
     return found
@@ -119,10 +121,15 @@ def counts_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Flo
 def errors_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
     """Return y less its prediction for held-out rows, shape (stages, n), at the stages that are counted."""
     held = HeldOut.of(fitted, rows.X, rows.y)
+    predicted = [view.respond("predict") for view in held.views()]
+    return np.array([held.targets[:, 0] - predicted[stage] for stage in _bought(held, costs)])
+
+
+def _bought(held: HeldOut, costs: Sequence[float]) -> Positions:
+    """Return how many groups the model of a fold buys at the stages that are counted."""
     after = affordable(held.model.sequence.cumulative_costs, np.array([costs[k] for k in counted_stages(costs)]))
     after[0] = 0  # not even free groups
-    predicted = [view.respond("predict") for view in held.views()]
-    return np.array([held.targets[:, 0] - predicted[stage] for stage in after])
+    return np.asarray(after)
 
 
 def intervals(costs: Sequence[float], folds: Sequence[Float]) -> Intervals:

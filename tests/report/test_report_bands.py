@@ -1,0 +1,93 @@
+"""What a report says of how sure it is: intervals as counted slowly on the folds, and bands as of the model."""
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, make_report
+from budgetline.explore.results import usual_errors
+from budgetline.glm.families import ConvexLoss
+from budgetline.report.builders import effects_record
+from budgetline.report.effect_records import effect_records, with_rugs
+
+
+def table(n=120):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((n, 3)), rng.integers(0, 3, n)])
+    return X, X @ [2, 1, 0.5, 1] + rng.standard_normal(n)
+
+
+def test_intervals_are_those_of_the_errors_on_folds():
+    X, y = table()
+    model = AnytimeRegressor(costs=[1, 2, 3, 4]).fit(X, y)
+    report, folds = make_report(model, X, y, baselines=False), list(KFold(5, shuffle=True, random_state=0).split(X))
+    for each in report.intervals.stages:
+        budget, errors = model.sequence_.cumulative_costs[: each.stage].max(initial=0.0), np.empty(len(y))
+        for train, test in folds:
+            fitted = clone(model).fit(X[train], y[train])
+            errors[test] = y[test] - fitted.predict(X[test], budget=budget)
+        inside = np.empty(len(y), dtype=bool)
+        for train, test in folds:
+            ascending = np.sort(errors[train])
+            ends = np.interp(np.array([0.05, 0.95]) * (len(train) + 1), np.arange(1, len(train) + 1), ascending)
+            inside[test] = (ends[0] <= errors[test]) & (errors[test] <= ends[1])
+        whole = np.interp(np.array([0.05, 0.95]) * (len(y) + 1), np.arange(1, len(y) + 1), np.sort(errors))
+        np.testing.assert_allclose([each.lower, each.upper], whole, atol=1e-9)
+        assert each.covered == pytest.approx(inside.mean())
+    assert [each.stage for each in report.intervals.stages] == [0, 1, 2, 3, 4]
+    assert "How far off are predictions?" in report.to_markdown()
+    assert 'id="interval"' in report.to_html()
+
+
+def test_classes_weights_and_several_targets_have_no_intervals():
+    X, y = table()
+    for model, target, weight in (
+        (AnytimeClassifier(), y > 0, None),
+        (AnytimeRegressor(), np.column_stack([y, -y]), None),
+        (AnytimeRegressor(), y, np.arange(len(y)) % 2 + 1.0),
+    ):
+        report = make_report(model.fit(X, target), X, target, baselines=False, sample_weight=weight, cv=3)
+        assert report.intervals is None
+
+
+def test_bands_are_in_the_pictures_and_in_the_table():
+    X, y = table()
+    model = AnytimeRegressor().fit(X, y)
+    report = make_report(model, X, y, baselines=False, cv=3)
+    assert "pointwise bands of 90 %" in report.to_markdown()
+    for effect in report.effects:
+        whole = model.effects()[effect.name]
+        assert max(effect.margins) == pytest.approx(whole.margins().max(), rel=1e-3) or effect.name == "3"
+        assert ('class="band"' in effect.picture) == bool(effect.axes[0].numbers)
+        assert ('class="margin"' in effect.picture) == (not effect.axes[0].numbers)
+    assert effects_record(model.model_)["bands"]
+    own = AnytimeRegressor(loss=ConvexLoss(lambda s: s**2 / 2, lambda s: s)).fit(X, y)
+    report = make_report(own, X, y, baselines=False, cv=3)
+    assert "There are no bands" in report.to_markdown()
+    assert not re.search('class="(margin|band)"', "".join(effect.picture for effect in report.effects))
+    assert not effects_record(own.model_)["bands"]
+
+
+def test_the_margins_of_bars_are_those_of_their_line():
+    X, y = table()
+    model = AnytimeRegressor().fit(X, y)
+    (bars,) = (effect for effect in with_rugs(effect_records(model.model_)[0], model, X) if effect.name == "3")
+    far = np.array(bars.axes[0].spikes) - X[:, 3].mean()
+    np.testing.assert_allclose(bars.values, model.coef_[3] * far, rtol=2e-3)
+    margin = model.coef_errors()[3] * model.effects()["3"].margins().max() / model.effects()["3"].errors.max()
+    np.testing.assert_allclose(bars.margins, margin * np.abs(far), rtol=2e-3)
+
+
+def test_usual_errors_are_those_of_a_row_of_mean_prediction():
+    X, y = table()
+    model = AnytimeRegressorCV(costs=[1, 2, 3, 4]).fit(X, y)
+    found = usual_errors(model.model_)
+    middle = X.mean(axis=0)[None]
+    for stage in (1, 4):
+        lower, upper = model.predict_interval(middle, 0.9, stage=stage)
+        predicted = model.predict(middle, stage=stage)
+        np.testing.assert_allclose(found[stage], [lower[0] - predicted[0], upper[0] - predicted[0]], atol=1e-9)
+    assert usual_errors(AnytimeRegressor().fit(X, y).model_) is None
