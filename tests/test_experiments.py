@@ -194,6 +194,16 @@ def check_real(text):
         assert float(VERDICT.search(cells[0])[2]) == pytest.approx(gap, abs=2e-4)
 
 
+def check_bands(text):
+    """The share of all effects is the mean of theirs, and a band covers most."""
+    rows = rows_of(text, "task")
+    assert len(rows) == 6
+    for *_, mean, first, second, third, fourth, fifth in rows:
+        shares = [number(cell) for cell in (first, second, third, fourth, fifth)]
+        assert number(mean) == pytest.approx(sum(shares) / 5, abs=0.6)
+        assert number(mean) > 50
+
+
 def check_table(text):
     """There is one, of numbers."""
     rows = rows_of(text, "method")
@@ -283,6 +293,7 @@ def check_survival(text):
 CHECKS = {
     "rankings": check_rankings,
     "survival": check_survival,
+    "bands": check_bands,
     "field": check_field,
     "correction": check_correction,
     "certificates": check_certificates,

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, AnytimeRegressorCV, make_report
+from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV, make_report
 from budgetline.explore.results import usual_errors
 from budgetline.glm.families import ConvexLoss
 from budgetline.report.builders import effects_record
@@ -91,3 +91,17 @@ def test_usual_errors_are_those_of_a_row_of_mean_prediction():
         predicted = model.predict(middle, stage=stage)
         np.testing.assert_allclose(found[stage], [lower[0] - predicted[0], upper[0] - predicted[0]], atol=1e-9)
     assert usual_errors(AnytimeRegressor().fit(X, y).model_) is None
+
+
+def test_thresholds_are_about_calibrated_probabilities():
+    X, _ = table(400)
+    X[:, :3] = X[:, :3] > 0  # a linear score of few flags, and an interaction: probabilities need calibration
+    y = np.random.default_rng(1).random(400) < np.where(X[:, 0] * X[:, 1] > 0, 0.95, 0.05 + 0.1 * X[:, 2])
+    model = AnytimeClassifierCV(alphas=[1e-2], corrections=[0.0], cv=5).fit(X, y)
+    assert model.model_.calibration is not None
+    found = make_report(model, X, y, baselines=False, cv=[(np.arange(400), np.arange(400))]).probabilities
+    for each in found.stages:  # the fold has all rows, so its model is the whole one
+        p = model.predict_proba(X, stage=each.stage)[:, 1]
+        bins = np.searchsorted(found.thresholds, p, side="right")
+        np.testing.assert_array_equal(each.second, np.bincount(bins[y], minlength=len(found.thresholds) + 1))
+        np.testing.assert_array_equal(each.first, np.bincount(bins[~y], minlength=len(found.thresholds) + 1))

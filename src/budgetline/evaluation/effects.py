@@ -74,7 +74,9 @@ class Effect(Tabular):
     def margins(self, coverage: float = BAND) -> Float | None:
         """Return how far the pointwise band of this coverage reaches from the values; None if it is not known."""
         check_number("coverage", coverage, "number between 0 and 1", gt=0, lt=1)
-        return None if self.errors is None else self.errors * float(stdtrit(min(self.free, 1e9), (1 + coverage) / 2))
+        if self.errors is None or not np.isfinite(self.errors).all():
+            return None
+        return self.errors * float(stdtrit(min(self.free, 1e9), (1 + coverage) / 2))
 
     def on_scores(self) -> Iterator[ScoreEffect]:
         """Yield the effect on every score, with the margins of its band."""

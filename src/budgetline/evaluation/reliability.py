@@ -79,8 +79,8 @@ class ReliabilityDisplay:
     ) -> ReliabilityDisplay:
         """Plot the probabilities of a fitted classifier on held-out rows at budgets, by default that of all groups.
 
-        ``estimator`` is the classifier, ``X`` and ``y`` are the rows, and ``given`` are for `from_predictions`.
-        The class is by default the second of two.
+        ``budgets`` are by default that of all groups. ``estimator`` is the classifier; ``X`` and ``y`` are the rows.
+        Other arguments as in `from_predictions`, given by name; ``pos_label`` is by default the second of two classes.
         """
         held = HeldOut.of(estimator, X, y)
         names, order, classes = dict[int, str](), held.model.sequence, held.model.classes
@@ -105,10 +105,11 @@ class ReliabilityDisplay:
         sample_weight: object = None,
         **plot: object,
     ) -> ReliabilityDisplay:
-        """Plot probabilities (n,) of the class ``pos_label``, or several of them in a mapping name -> probabilities.
+        """Plot probabilities (n,) of a class, or several of them in a mapping name -> probabilities.
 
-        ``y_true`` are the labels, ``sample_weight`` weights of the rows. Each of the ``n_bins`` bins has about the same
-        number of rows. ``plot`` goes to the method ``plot``.
+        ``y_true`` are the labels, ``sample_weight`` weights of the rows. ``pos_label`` is the class, by default the
+        second of two; each of the ``n_bins`` bins has about the same number of rows. ``plot`` goes to the method
+        ``plot``.
         """
         y, check = np.asarray(y_true), check_integer("n_bins", n_bins, ge=1)
         weight, found = check_weight(sample_weight, y.size), dict[str, Reliability]()
@@ -173,7 +174,7 @@ class CoverageDisplay:
     ) -> CoverageDisplay:
         """Plot the coverage of ``predict_interval`` or ``predict_set`` of a fitted model on held-out rows.
 
-        ``estimator`` is the model, ``X`` and ``y`` are the rows, and ``given`` are arguments of `from_predictions`.
+        ``estimator`` is the model; ``X`` and ``y`` are the rows. ``given`` are other arguments of `from_predictions`.
         """
         model, seen = as_model(estimator), model_and_table(estimator, X)[1]
         predict = predict_interval if model.classes is None else predict_set
