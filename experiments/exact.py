@@ -329,8 +329,8 @@ Made by `python experiments/exact.py --write docs/results/exact.md`.
 For up to 18 groups the best of all sequences, and the best set at every budget, can be found exactly: every one of
 the 2^J sets is evaluated, and dynamic programming over sets finds the sequence of the largest area under F against
 cost. All figures are ratios to that optimum, on training data (F is what the methods work with; nothing here is about
-new data); 1 is optimal. `alpha` is 1e-5, the loss squared error: of classes, on one 0/1 indicator per class, unless
-one class or the label as a number is named. `doubling`, `cheapest` and `no-cost` use the rule `forward`.
+new data); 1 is optimal. `alpha` is 1e-5, and the loss is squared error. Classes are 0/1 indicators, unless a problem
+names one class or the label as a number. `doubling`, `cheapest` and `no-cost` use the rule `forward`.
 
 Costs. Real: heart and thyroid (dollars), NHANES (scores of inconvenience). Generated with the data: agricultural and
 yahoo. Made up, where data have none: 1 per group, or drawn between 1 and 100, log-uniform, from the seed named; and,

@@ -57,7 +57,7 @@ def cut(text: str, most: int = MOST_OF_A_TEXT) -> str:
 
 
 def some(values: Iterable[T], most: int = MOST_NAMES, of: Callable[[T], str] = shown) -> str:
-    """Return the first of many values, with commas between them."""
+    """Return the first few of many values, separated by commas."""
     first = list(islice(values, most + 1))
     return ", ".join(map(of, first[:most])) + (", …" if len(first) > most else "")
 

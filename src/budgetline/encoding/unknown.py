@@ -20,7 +20,7 @@ NOISE = 4.0
 
 @dataclass
 class Unknown:
-    """Counts of a column: values that are not missing, those that the encoder does not know, and an example.
+    """Counts of a column: known values, values unknown to the encoder, and an example of these.
 
     A value is unknown if it is a category that the model has not seen, or text where a number is expected. ``usual`` is
     the share of rare categories, or of text in another form, in the training data.

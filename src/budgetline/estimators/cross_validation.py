@@ -109,7 +109,7 @@ class HasSearch(AnytimeEstimator):
         return sorted({int(most) for most in given})
 
     def chosen(self) -> Any:
-        """Return an unfitted estimator with what this search has chosen, which searches nothing."""
+        """Return an unfitted estimator without a search, with the settings that this search has chosen."""
         check_is_fitted(self)
         kept = {name: value for name, value in self.get_params(deep=False).items() if name not in SEARCHED}
         settings, encoding = as_encoding(self.encoding), self.model_.encoding

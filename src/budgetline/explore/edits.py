@@ -107,7 +107,7 @@ def _settings_for(data: Data, column: str, task: str) -> dict[str, str]:
 
 
 def choose(state: State, data: Data, **choices: object) -> State:
-    """Set fields of the state; the metric follows from another task."""
+    """Set fields of the state; a new task also sets the metric."""
     task = choices.get("task", state.task)
     if task != state.task and task in METRICS:
         if state.target is None:

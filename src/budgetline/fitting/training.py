@@ -79,7 +79,7 @@ class Training(Protocol):
 
     @property
     def small(self) -> bool:
-        """Whether folds are better fitted side by side than one after another."""
+        """Whether to fit folds in parallel instead of one after another."""
         ...
 
     def gathered(self) -> Training:

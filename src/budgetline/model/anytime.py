@@ -236,7 +236,7 @@ class AnytimeModel:
         return self.results(scores if method == "decision_function" else self.calibrated(scores, stage), method)
 
     def calibrated(self, scores: Float, stage: Stages) -> Float:
-        """Return calibrated scores of scores (n, P) at a stage: those that losses and decisions are about."""
+        """Return scores (n, P) of a stage after calibration, for losses and decisions."""
         return scores if self.calibration is None else self.calibration.apply(scores, stage)
 
     def results(self, scores: Float, method: str) -> Array:

@@ -138,7 +138,7 @@ class EncodingReader(RawReader):
     watch: Watch
 
     def read(self, value: object, n: int | None) -> Float:
-        """Return the design columns (n, width); a missing value is a value."""
+        """Return the design columns (n, width); missing values are allowed."""
         columns = self._entries(value, n)
         try:
             raw = [object_column(entries, name) for entries, name in zip(columns, self.names, strict=True)]
