@@ -18,6 +18,7 @@ from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetline.arrays import Array, DType
 from budgetline.files import decode, encode
@@ -73,7 +74,9 @@ def _kind(hint: Hint) -> HintParts:
     bare = hint.__origin__ if notes else hint
     options = get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
     types = tuple(option for option in options if option is not NoneType)
-    form = As if As in notes else "record" if is_dataclass(types[0]) else get_origin(types[0])
+    origin = get_origin(types[0])
+    form = np.ndarray if origin == NDArray else origin  # since NumPy 2.5, NDArray is a name of its own
+    form = As if As in notes else "record" if is_dataclass(types[0]) else form
     return HintParts(form, types, NoneType in options, notes)
 
 
