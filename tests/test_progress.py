@@ -82,7 +82,8 @@ def test_one_line_of_a_terminal_is_rewritten(monkeypatch):
         bar.show()
         bar.hear("group", 15, 1081)
         bar.show()
-    first, second, last = terminal.getvalue().split("\r")
+    start, first, second, last = terminal.getvalue().split("\r")
+    assert start == f"{progress.CLEAR}learning, 0 s"
     assert first == f"{progress.CLEAR}learning: fold 2, group 14 of 1,081, 0 s"
     assert second == first.replace("14", "15")
     assert last == progress.CLEAR

@@ -23,4 +23,6 @@ def test_a_case_that_was_kept_passes(path):
 def test_every_kind_of_trial_is_replayed_and_drawn_from_its_seed_alone(kind):
     module = trials.module_of(kind)
     assert [module.draw(seed) for seed in range(50)] == [module.draw(seed) for seed in range(50)]
-    assert kind in {trials.read(path)[0] for path in FILES}
+    if kind not in {trials.read(path)[0] for path in FILES}:  # a kind that has never failed
+        for seed in range(5):
+            trials.check(kind, module.draw(seed))

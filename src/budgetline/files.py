@@ -147,7 +147,8 @@ def replacing(path: PathName) -> Iterator[BinaryIO]:
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     finally:
-        unfinished.unlink(missing_ok=True)  # it exists only if something went wrong
+        with suppress(OSError):  # it exists only if something went wrong, and that error is the one to tell
+            unfinished.unlink()
     with suppress(OSError):  # make the new name survive a power cut, where folders can be synced
         number = os.open(target.parent, os.O_RDONLY)
         try:

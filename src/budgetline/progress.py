@@ -77,6 +77,8 @@ class Lines(Bar):
     def __init__(self, unit: str, total: int | None, rewritten: bool = False) -> None:
         self.unit, self.total, self.start, self._closed = unit, total, time.monotonic(), Event()
         self._rewritten, self._steps = rewritten, dict[str, str]()
+        if rewritten:  # at once, so that whoever waits sees what for
+            self.show()
         self._thread = Thread(target=self._print, daemon=True)
         self._thread.start()
 

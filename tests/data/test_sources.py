@@ -558,7 +558,7 @@ def test_the_bar_counts_rows(monkeypatch, progress):
     source = open_data(frame[[*COLUMNS, "y"]], "y", chunk_rows=100)
     AnytimeRegressor(NAMED).fit(source, progress=progress)
     shown = screen.getvalue()
-    assert ("rows/s" in shown and "/211 [" in shown) if progress is not False else not shown
+    assert (" of 211 rows, " in shown) if progress is not False else not shown
 
 
 def test_the_bar_does_without_a_total(monkeypatch):
@@ -567,7 +567,8 @@ def test_the_bar_does_without_a_total(monkeypatch):
     frame = make_frame("plain")
     chunks = iter([(frame[COLUMNS], frame["y"])] * 2)
     AnytimeRegressor(NAMED).fit(open_data(chunks), progress=True)
-    assert " rows [" in screen.getvalue()
+    shown = screen.getvalue()
+    assert "rows, " in shown and " of " not in shown
 
 
 # -- moments of a pass ------------------------------------------------------------------------------------------------
@@ -602,7 +603,7 @@ def test_the_bar_knows_the_time_left_of_text_files(tmp_path, monkeypatch):
         screen = Terminal()
         monkeypatch.setattr(sys, "stderr", screen)
         AnytimeRegressor().fit(source, progress=True)
-        assert f"/{source.about_rows}" in screen.getvalue()
+        assert f" of {source.about_rows} rows" in screen.getvalue()
     empty = tmp_path / "empty.svm"
     empty.write_text("")
     assert open_data(empty, n_features=1).about_rows == 0

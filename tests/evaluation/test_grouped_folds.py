@@ -123,4 +123,4 @@ def test_folds_in_words():
     assert folds_in_words(make_folds(3, True, grouped=True)) == (
         "groups of rows shuffled with seed 0, classes in equal shares"
     )
-    assert folds_in_words(make_folds(3, False, shuffle=False, grouped=True)) == "groups of rows in their order"
+    assert folds_in_words(GroupKFold(3)) == "groups of rows in their order"

@@ -113,13 +113,13 @@ def test_errors():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             best_sequence(model, **wrong)
-    with pytest.raises(ValueError, match="alpha must be a finite number ≥ 0, got -1"):
+    with pytest.raises(ValueError, match="alpha.*Got -1"):
         best_sequence(moments, groups, alpha=-1)
 
 
 def test_beyond_18_groups_it_says_what_to_do_instead():
     with pytest.raises(ValueError, match=r"2\^19 sets of 19 groups.*at most 18 groups.*AnytimeRegressor.*certify"):
-        best_sequence(Moments.from_data(np.eye(20)[:, :19], np.arange(20.0)))
+        best_sequence(Moments.from_data(np.eye(20)[:, :19], np.arange(20.0)), alpha=1.0)
 
 
 def test_other_losses_are_refused():

@@ -38,6 +38,9 @@ from budgetline.messages import warn
 AFFORDABLE = 10**8
 """``forward`` refits every candidate while candidates × entries of Z are fewer than this."""
 
+SPREAD_WITHIN = 0.05
+"""Standard errors may come from a Hessian that is exact up to this part; exact ones took a third of a sequence."""
+
 SCREEN = 10.0
 """A refit that would have to gain more than this many times what a Newton step promises is given up."""
 
@@ -128,7 +131,9 @@ class GeneralisedLinear:
         self._factor = None
         self.stages.append(self._fit.theta)
         if self._after is not None and self._fit.theta.size <= DIRECT_SIZE:
-            self._after(self.columns, self._hessian_factor())
+            whole = self._rule is None  # these rules need the exact factor next
+            factor = self._hessian_factor() if whole else factored(self._fit.hessian(within=SPREAD_WITHIN))
+            self._after(self.columns, factor)
         return max(before - self._fit.risk, 0.0)
 
     def _gradient(self) -> Float:
