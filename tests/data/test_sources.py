@@ -568,7 +568,8 @@ def test_the_bar_does_without_a_total(monkeypatch):
     chunks = iter([(frame[COLUMNS], frame["y"])] * 2)
     AnytimeRegressor(NAMED).fit(open_data(chunks), progress=True)
     shown = screen.getvalue()
-    assert "rows, " in shown and " of " not in shown
+    assert "rows, " in shown
+    assert " of " not in shown
 
 
 # -- moments of a pass ------------------------------------------------------------------------------------------------
