@@ -113,7 +113,7 @@ def test_errors():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             best_sequence(model, **wrong)
-    with pytest.raises(ValueError, match="alpha.*Got -1"):
+    with pytest.raises(ValueError, match=r"alpha.*Got -1"):
         best_sequence(moments, groups, alpha=-1)
 
 
