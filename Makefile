@@ -81,7 +81,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sources.py
 	$(BIN)/python benchmarks/runtime.py
 	$(BIN)/python benchmarks/service.py
-	$(BIN)/python benchmarks/gaps.py
+	$(BIN)/python benchmarks/missing_values.py
 	$(BIN)/python benchmarks/staged.py
 
 # What benchmarks/compare_peers.py and experiments/quality*.py compare with. adelie needs NumPy below 2, we 2 or newer: it has its own environment.

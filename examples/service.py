@@ -109,11 +109,11 @@ def exercise(record: Record) -> dict[str, float]:
 def ask(group: str, mean_ms: float) -> Callable[[Record], Any]:
     """Await another service: cancelled when it is late."""
 
-    async def answer(record: Record) -> dict[str, float]:
+    async def result(record: Record) -> dict[str, float]:
         await asyncio.sleep(delays.expovariate(1.0) * mean_ms / 1e3)
         return encoded(group, record)
 
-    return answer
+    return result
 
 
 EXTRACTORS = {

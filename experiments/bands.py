@@ -60,8 +60,8 @@ def covered(effect: Effect, values: pd.Series, size: float, coverage: float) -> 
     """Return the share of places where the band holds the true effect, the mean over the rows being 0."""
     true, (axis,), margins = TRUE[effect.name], effect.axes, effect.margins(coverage)
     centre = size * float(true(values.to_numpy()).mean())
-    if axis.levels:
-        places = [axis.levels.index(name) for name in values]
+    if axis.categories:
+        places = [axis.categories.index(name) for name in values]
         apart = effect.values[places] - (size * true(values.to_numpy()) - centre)
         return float((np.abs(apart) <= margins[places]).mean())
     at = np.quantile(values, SHARES)

@@ -39,7 +39,7 @@ def prepared() -> dict[str, Any]:
     return {"failed": None}
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+def result(request: dict[str, Any]) -> dict[str, Any]:
     """Check one case; or say what else may be worth knowing of it."""
     kind, case = request["kind"], request["case"]
     if request["do"] == "draw":
@@ -67,7 +67,7 @@ def main() -> None:
     print(json.dumps({"blas": blas()}), file=answers, flush=True)
     print(json.dumps(prepared()), file=answers, flush=True)
     for line in requests:
-        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
+        print(json.dumps(result(json.loads(line))), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -68,9 +68,9 @@ INTERNAL = {
     "Doubling": "all",
     "RandomOrder": "all",
     "AnytimeModel": [
-        "answer", "answers", "encode_target", "labels_of", "mean_over_rows", "null_answer", "respond", "scored",
+        "answer", "answers", "encode_target", "labels_of", "mean_over_rows", "null_result", "respond", "scored",
         "scores",
-        "stage_answers", "staged", "table",
+        "stage_results", "staged", "table",
     ],
     "FeatureGroups": ["resolve"],
     "Encoding": ["check_columns", "of"],

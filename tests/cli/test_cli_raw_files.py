@@ -89,7 +89,7 @@ def test_delimiter_and_gaps_can_be_given(run, done):
     people().replace({"job": {"cook": "-"}}).to_csv("data.csv", sep=":", index=False)
     found = done("inspect", "data.csv", "--delimiter", ":", "--na", "-", "--na", "pilot")
     job = next(column for column in found["columns"] if column["name"] == "job")
-    assert (job["levels"], job["missing"]) == (1, (people()["job"] != "clerk").sum())
+    assert (job["categories"], job["missing"]) == (1, (people()["job"] != "clerk").sum())
     people().to_csv("tabs.csv", sep="\t", index=False)
     for mark in ("tab", "\\t", "\t"):
         assert run("fit", "tabs.csv", "-t", "buys", "--delimiter", mark, "-o", "m").code == 0

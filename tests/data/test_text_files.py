@@ -14,7 +14,7 @@ import pytest
 
 import budgetline.data.text_files
 from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve, open_data
-from budgetline.data.description import MOST_LEVELS, describe
+from budgetline.data.description import MOST_DISTINCT, describe
 from budgetline.data.named_files import NamedFiles
 from budgetline.data.text_files import CsvFiles, line_of_row
 from budgetline.data.text_format import compression_of, text_rows_about
@@ -445,7 +445,7 @@ def test_a_summary_counts_like_pandas(tmp_path, monkeypatch):
     for name, column in columns.items():
         assert column.missing == truth[name].isna().sum()
         levels = truth[name].nunique()
-        assert column.levels == (levels if levels <= MOST_LEVELS else None)
+        assert column.categories == (levels if levels <= MOST_DISTINCT else None)
     for name in ("number", "whole", "late"):
         assert (columns[name].low, columns[name].high) == (truth[name].min(), truth[name].max())
     assert (columns["day"].low, columns["day"].high) == (truth["day"].min().date(), truth["day"].max().date())
@@ -459,7 +459,7 @@ def test_a_summary_of_parquet(tmp_path):
     data.to_parquet(tmp_path / "data.parquet")
     found = describe(NamedFiles.of([tmp_path / "data.parquet"], "parquet"))
     assert found.format == ()
-    assert [(c.kind, c.levels, c.missing) for c in found.columns] == [
+    assert [(c.kind, c.categories, c.missing) for c in found.columns] == [
         ("number", 2, 1),
         ("category", 1, 1),
         ("other", 0, 1),

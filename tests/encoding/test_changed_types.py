@@ -122,9 +122,9 @@ def test_numbers_that_floats_do_not_tell_apart_are_no_categories(of):
     column = column_of(raw_data(pl.DataFrame({"x": given}) if isinstance(given, pl.Series) else X)[0], 0, "x")
     np.testing.assert_array_equal(column.as_numbers()[:3], np.array(ids, dtype=float))
     with pytest.raises(ValueError, match=r"column 'x' holds 9.0072e.15: .* make them text to use them as categories"):
-        column.as_levels  # noqa: B018
+        column.as_categories  # noqa: B018
     declared = object_column([str(k) for k in ids], "x")
-    assert declared.as_levels[1] == tuple(map(str, ids))
+    assert declared.as_categories[1] == tuple(map(str, ids))
 
 
 def test_large_ids_of_text_files_are_told_apart(tmp_path):

@@ -7,7 +7,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
 from budgetline import Encoding
 from budgetline.encoding.curves import level_beyond, natural_splines, smooth_curves
-from budgetline.encoding.encoders import LevelEncoder
+from budgetline.encoding.encoders import CategoryEncoder
 from budgetline.encoding.fitting import encoder_of
 from budgetline.encoding.raw import RawColumn, object_column
 from budgetline.encoding.summaries import NumberSummary, summary_of_column
@@ -84,7 +84,7 @@ def test_levels_are_those_of_scikit_learn():
     other.fit(np.array(texts, dtype=object)[:, None])
     new = [*texts[:50], "never seen", "rare1"]
     theirs = other.transform(np.array(new, dtype=object)[:, None])
-    order = [other.get_feature_names_out(["t"]).tolist().index(f"t_{level}") for level in found.levels]
+    order = [other.get_feature_names_out(["t"]).tolist().index(f"t_{level}") for level in found.categories]
     ours = found.encode(object_column(new, "t"))
     np.testing.assert_array_equal(ours, theirs[:, [*order, theirs.shape[1] - 1]])  # the infrequent ones come last
 
@@ -100,7 +100,7 @@ def test_missing_and_unknown_levels():
     assert found.labels("t") == ["t=b", "t=a", "t=(missing)"]
     coded = found.encode(object_column(["a", None, "c"], "t")).tolist()
     assert coded == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]  # no level was rare: an unknown one has no effect
-    merged = LevelEncoder(("a",), np.ones(2), rare=True)
+    merged = CategoryEncoder(("a",), np.ones(2), rare=True)
     assert merged.encode(object_column(["a", None, "c"], "t")).tolist() == [[1, 0], [0, 1], [0, 1]]
 
 
@@ -349,13 +349,13 @@ def test_bad_settings_are_named(settings, message):
 def test_flags_have_names_of_their_own():
     values = ["(missing)", "(rare)", "a", "b"] * 50 + [None] * 5 + ["once"]
     found = encoder_for(object_column(values, "x"))
-    assert set(found.levels) == {"(missing)", "(rare)", "a", "b"}
+    assert set(found.categories) == {"(missing)", "(rare)", "a", "b"}
     assert found.labels("x")[4:] == ["x=(rare) (2)", "x=(missing) (2)"]
 
 
 def test_the_other_of_two_levels_is_kept():
     found = encoder_for(object_column(["no"] * 30 + ["yes"] * 20, "x"))
-    assert (found.levels, found.reference) == (("yes",), "no")
+    assert (found.categories, found.reference) == (("yes",), "no")
 
 
 def test_values_of_many_rows_do_not_draw_all_knots():

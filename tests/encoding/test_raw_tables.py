@@ -48,7 +48,7 @@ def test_every_kind_of_column(kind, X, name):
     if numbers is not None:
         np.testing.assert_array_equal(column.as_numbers(), numbers)
     else:
-        codes, known = column.as_levels
+        codes, known = column.as_categories
         assert [None if code < 0 else known[code] for code in codes] == levels
 
 
@@ -61,7 +61,7 @@ def test_every_kind_of_column(kind, X, name):
 )
 def test_categories_are_levels_even_if_they_are_numbers(series):
     column = column_of(raw_data(series.to_frame("c"))[0], 0, "c")
-    codes, levels = column.as_levels
+    codes, levels = column.as_categories
     assert [None if code < 0 else levels[code] for code in codes] == ["3", "4", None, "3"]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import budgetline
 from budgetline import AnytimeRegressor, Encoding, open_data
-from budgetline.encoding.encoders import LevelEncoder, NumberEncoder
+from budgetline.encoding.encoders import CategoryEncoder, NumberEncoder
 from budgetline.encoding.raw import object_column
 from budgetline.encoding.summaries import CategorySummary
 from budgetline.encoding.written import FORMS, Form, Undecided, Written, find_written, numbers_in
@@ -147,7 +147,7 @@ def test_what_can_be_read_in_two_ways_stays_text(texts):
     X = pd.DataFrame({"x": texts * 10})
     with pytest.warns(UserWarning, match="column 'x' stays text: .* may be "):
         model = AnytimeRegressor(encoding="linear").fit(X, np.arange(len(X)))
-    assert isinstance(model.model_.encoding.encoders[0], LevelEncoder)
+    assert isinstance(model.model_.encoding.encoders[0], CategoryEncoder)
     decided = {"1.200 €": "1.200,50 €", "5/4/2013": "5/14/2013"}[texts[0]]
     assert isinstance(find_written(many(*texts, decided)), Written)
 
@@ -311,13 +311,13 @@ def test_categories_stay_categories():
         (pd.DataFrame({"x": ["1", "2", None] * 20}), "spline"),
     ):
         [encoder] = AnytimeRegressor(encoding=settings_).fit(table, y).model_.encoding.encoders
-        assert isinstance(encoder, LevelEncoder)
+        assert isinstance(encoder, CategoryEncoder)
     assert isinstance(AnytimeRegressor(encoding="spline").fit(X, y).model_.encoding.encoders[0], NumberEncoder)
 
 
 def test_spaces_around_text_do_not_count():
     column = object_column([" yes", "yes", "no ", " ", "", None], "x")
-    assert (column.levels, column.codes.tolist(), column.blank) == (("yes", "no"), [0, 0, 1, -1, -1, -1], True)
+    assert (column.categories, column.codes.tolist(), column.blank) == (("yes", "no"), [0, 0, 1, -1, -1, -1], True)
     assert column.missing.tolist() == [False, False, False, True, True, True]
 
 

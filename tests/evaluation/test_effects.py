@@ -87,10 +87,10 @@ def test_every_kind_of_effect_is_there():
     effects = AnytimeRegressor(encoding=SPLINES).fit(X, signal).effects()
     pairs = [effect for effect in effects if len(effect.axes) == 2]
     assert len(pairs) == 4
-    assert set(effects["job"].axes[0].levels) == {"clerk", "cook", "pilot", "nurse", "(rare)", "(missing)"}
+    assert set(effects["job"].axes[0].categories) == {"clerk", "cook", "pilot", "nurse", "(rare)", "(missing)"}
     assert effects["income"].axes[0].spikes == (0.0,)
-    assert effects["age"].axes[0].levels == ("(missing)",)
-    assert set(effects["owner"].axes[0].levels) == {"yes", "no"}
+    assert effects["age"].axes[0].categories == ("(missing)",)
+    assert set(effects["owner"].axes[0].categories) == {"yes", "no"}
 
 
 def test_softmax_and_several_targets_have_one_effect_each():
@@ -181,7 +181,7 @@ def test_few_numbers_are_shown_at_their_values_alone(encoding, values, tmp_path)
         if len(values) > 12:
             assert len(axis.numbers) > 12
             continue
-        assert (axis.numbers, axis.spikes, axis.levels) == ((), values, ("(missing)",))
+        assert (axis.numbers, axis.spikes, axis.categories) == ((), values, ("(missing)",))
         predicted = model.predict(pd.DataFrame({"code": [*values, np.nan], "x": 0.5}))
         np.testing.assert_allclose(np.diff(effect.values), np.diff(predicted), atol=1e-9)
 
@@ -314,7 +314,7 @@ def test_odd_curves_and_groups_are_shown():
 def test_labels_of_heat_maps_do_not_overlap(levels, numbers):
     """Letters are about as wide as LETTER; labels of levels are centred below their cells."""
     axis = Axis("x", tuple(map(float, range(numbers))), (), tuple(f"a rather long name {k}" for k in range(levels)))
-    svg = ScoreEffect("x", (axis, Axis("y", levels=("a", "b"))), "", False, (1.0,) * 2 * len(axis)).picture
+    svg = ScoreEffect("x", (axis, Axis("y", categories=("a", "b"))), "", False, (1.0,) * 2 * len(axis)).picture
     found = re.findall(r'<text x="([0-9.]+)" y="([0-9.]+)"[^>]*text-anchor="middle">([^<]*)<', svg)
     below = [(float(x), len(text)) for x, _, text in found]
     assert below

@@ -312,7 +312,7 @@ def test_what_is_not_about_one_class():
     with pytest.raises(ValueError, match="'a' is not, this is a regression"):
         budget_curve(AnytimeRegressor(GROUPS).fit(X, Y), X, Y, metric="f1", pos_label="a")
     for metric in ("accuracy", "roc_auc", "ndcg@5"):
-        with pytest.raises(ValueError, match=f"'{metric}' is about all classes: it takes no pos_label"):
+        with pytest.raises(ValueError, match=f"'{metric}' is about all classes: it accepts no pos_label"):
             budget_curve(model, X, y, metric=metric, pos_label="yes")
 
 

@@ -29,10 +29,10 @@ def test_it_is_found_inside_pipelines_and_searches():
         assert as_model(fitted) is model
         assert as_model(model) is model
         np.testing.assert_allclose(seen, StandardScaler().fit_transform(X))
-        np.testing.assert_allclose(model.answer(seen, "predict", stage=2), answer(fitted, seen, 2))
+        np.testing.assert_allclose(model.result(seen, "predict", stage=2), result(fitted, seen, 2))
 
 
-def answer(fitted, seen, stage):
+def result(fitted, seen, stage):
     inner = fitted.best_estimator_[-1] if hasattr(fitted, "best_estimator_") else fitted[-1]
     return inner.predict(seen, stage=stage)
 

@@ -173,7 +173,7 @@ def _scored(
         printer.warn(f"{files.place}: {text}")
     source, watch = files.source_for(model, None, linear.columns, absent=absent), model.watch()
     columns = source.feature_names or ()
-    gaps = [name for name in needed if name not in columns]
+    absent = [name for name in needed if name not in columns]
     for chunk in files.chunks(source, printer):
         if not linear.columns.size:
             yield np.tile(linear.intercept, (chunk.n_rows, 1)), linear.stage
@@ -181,7 +181,7 @@ def _scored(
         X = NamedArray(chunk.X, columns) if isinstance(chunk.X, np.ndarray) else chunk.X
         with refusing(), chunk.located():
             if by_row:
-                yield model.scored(with_missing(X, gaps), stage=len(names), available="auto", watch=watch)
+                yield model.scored(with_missing(X, absent), stage=len(names), available="auto", watch=watch)
             else:
                 yield model.scored(X, available=names, watch=watch)
     if unknown := watch.new():

@@ -20,7 +20,7 @@ from budgetline.cli.data import Files, check_output, write_text
 from budgetline.cli.learning_data import described, other_columns
 from budgetline.cli.options import FileOptions
 from budgetline.cli.printing import Printer, Refused
-from budgetline.data.description import MOST_LEVELS, ColumnDescription
+from budgetline.data.description import MOST_DISTINCT, ColumnDescription
 from budgetline.groups import FeatureGroups
 from budgetline.messages import cut, name_of, printable, shown
 from budgetline.report.formatting import count
@@ -61,14 +61,14 @@ def inspect(
 def _cells_of(column: ColumnDescription, target: str | None) -> list[str]:
     """Return the row of a column in a table with the header ``HEADER``."""
     name = name_of(column.name) + (" (target)" if column.name == target else "")
-    levels = f"> {MOST_LEVELS:,}" if column.levels is None else f"{column.levels:,}"
+    categories = f"> {MOST_DISTINCT:,}" if column.categories is None else f"{column.categories:,}"
     if column.form:
         values = column.form
     elif column.low is not None:
         values = f"{_value(column.low)} to {_value(column.high)}"
     else:
-        values = ", ".join(map(_value, column.examples)) + (", …" if column.levels != len(column.examples) else "")
-    return [name, column.kind, levels, f"{column.missing:,}" if column.missing else "", values]
+        values = ", ".join(map(_value, column.examples)) + (", …" if column.categories != len(column.examples) else "")
+    return [name, column.kind, categories, f"{column.missing:,}" if column.missing else "", values]
 
 
 def _value(value: object) -> str:

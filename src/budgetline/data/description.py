@@ -22,7 +22,7 @@ from budgetline.messages import name_of, shown, some
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_LEVELS = 1000
+MOST_DISTINCT = 1000
 """Different values are counted up to this number."""
 EXAMPLES = 3
 MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
@@ -39,7 +39,7 @@ class ColumnDescription:
 
     name: str
     kind: str
-    levels: int | None
+    categories: int | None
     missing: int
     low: object
     high: object
@@ -88,7 +88,7 @@ class _Tally:
     whole: bool = True
     low: Any = None
     high: Any = None
-    levels: Counter[Any] = field(default_factory=Counter)
+    categories: Counter[Any] = field(default_factory=Counter)
     first: list[pa.Array] = field(default_factory=list)
 
     def add(self, column: pa.Array) -> None:
@@ -103,9 +103,9 @@ class _Tally:
             self.low, self.high = (low, high) if self.low is None else (min(low, self.low), max(high, self.high))
         if (seen := sum(map(len, self.first))) < MOST:
             self.first.append(values[: MOST - seen])
-        if len(self.levels) <= MOST_LEVELS and not types.is_nested(values.type):
-            counts = compute.value_counts(values)[: 2 * MOST_LEVELS].to_pylist()
-            self.levels.update({entry["values"]: entry["counts"] for entry in counts})
+        if len(self.categories) <= MOST_DISTINCT and not types.is_nested(values.type):
+            counts = compute.value_counts(values)[: 2 * MOST_DISTINCT].to_pylist()
+            self.categories.update({entry["values"]: entry["counts"] for entry in counts})
 
     @property
     def kind(self) -> str:
@@ -132,14 +132,14 @@ class _Tally:
         return identifier(series_column(series, self.name))
 
     def description(self) -> ColumnDescription:
-        low, high, levels = self.low, self.high, len(self.levels)
-        kind = "empty" if not levels and self.kind != "other" else self.kind
+        low, high, categories = self.low, self.high, len(self.categories)
+        kind = "empty" if not categories and self.kind != "other" else self.kind
         if kind == "integer":
             low, high = int(low), int(high)
-        examples = tuple(str(value) for value, _ in self.levels.most_common(EXAMPLES))
-        written = find_written(self.levels) if kind == "text" else None
+        examples = tuple(str(value) for value, _ in self.categories.most_common(EXAMPLES))
+        written = find_written(self.categories) if kind == "text" else None
         form = written.in_words if isinstance(written, Written) and not written.plain else ""
-        known = levels if levels <= MOST_LEVELS else None
+        known = categories if categories <= MOST_DISTINCT else None
         return ColumnDescription(self.name, kind, known, self.missing, low, high, examples, form)
 
 

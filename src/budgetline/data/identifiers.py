@@ -51,15 +51,15 @@ def identifier(column: RawColumn) -> str:
     words = [word.lower() for word in WORD.findall(column.name)]
     if column.numbers is not None:
         return _of_numbers(column.numbers[~np.isnan(column.numbers)], words)
-    codes, levels = column.as_levels
-    count = np.bincount(codes + 1, minlength=len(levels) + 1)[1:]
+    codes, categories = column.as_categories
+    count = np.bincount(codes + 1, minlength=len(categories) + 1)[1:]
     rows, different = int(count.sum()), np.count_nonzero(count)
     if rows < ROWS or different < DIFFERENT * rows:
         return ""
     if not column.text:
         return f"{different:,} different values in {rows:,} rows"
-    there = {level: times for level, times in zip(levels, count.tolist(), strict=True) if times}
-    digits = sum(times for level, times in there.items() if level.isdigit())
+    there = {category: times for category, times in zip(categories, count.tolist(), strict=True) if times}
+    digits = sum(times for category, times in there.items() if category.isdigit())
     written = digits < DIFFERENT * rows and find_written(there) is not None
     return "" if written or MEANT.intersection(words) else f"{different:,} different texts in {rows:,} rows"
 

@@ -21,7 +21,7 @@ from budgetline.data.sources import Mark, chunk_rows_for
 from budgetline.data.svmlight_files import svmlight_table
 from budgetline.data.tabular import NamedPartition, Roles, TablePartition, arrow
 from budgetline.data.text_files import CsvFiles, CsvPartition
-from budgetline.encoding.raw import level_text
+from budgetline.encoding.raw import category_text
 from budgetline.messages import cut, shown
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _read(mark: Mark) -> pa.Table:
     except (OSError, calamine.CalamineError) as error:
         raise ValueError(f"{path} cannot be read as an Excel file: {cut(str(error))}") from error
     columns = [[row[k] for row in rows] for k in range(len(header))]
-    given = [(level_text(name).strip(), values) for name, values in zip(header, columns, strict=True)]
+    given = [(category_text(name).strip(), values) for name, values in zip(header, columns, strict=True)]
     known = [(name or f"column {k}", values) for k, (name, values) in enumerate(given, 1) if name or any(values)]
     if not known or not rows:
         raise ValueError(f"{path}: the first sheet holds no table")
@@ -111,5 +111,5 @@ def _column(values: Sequence[object]) -> pa.Array:
     if kinds == {date, datetime}:
         cells = [datetime(*cell.timetuple()[:6]) if isinstance(cell, date) else None for cell in cells]
     elif len(kinds) > 1 and not kinds <= {int, float}:
-        cells = [None if cell is None else level_text(cell) for cell in cells]
+        cells = [None if cell is None else category_text(cell) for cell in cells]
     return arrow().array(cells, from_pandas=True)

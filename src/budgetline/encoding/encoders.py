@@ -99,21 +99,21 @@ class NumberEncoder:
 
     def known(self, column: RawColumn) -> list[str | None]:
         """Return the texts of a raw column, None for those that cannot be read as numbers."""
-        levels = column.levels if column.numbers is None else ()
-        return [x if read_number(x, self.form) is not None or stands_for_missing(x) else None for x in levels]
+        categories = column.categories if column.numbers is None else ()
+        return [x if read_number(x, self.form) is not None or stands_for_missing(x) else None for x in categories]
 
 
 @dataclass(frozen=True, eq=False)
-class LevelEncoder:
+class CategoryEncoder:
     """A category becomes a flag of its own; rare and unknown ones share a flag, missing ones have another.
 
     Categories without a flag (``reference``, the first of two, and unknown ones where none was rare) are zeros.
-    ``weights`` as in `NumberEncoder`. The categories, ``levels``, were ``text``, or they are the names of numbers or
+    ``weights`` as in `NumberEncoder`. The ``categories`` were ``text``, or they are the names of numbers or
     flags. A column that had no value has no kind yet: it becomes the flag of missing ones alone, which says nothing,
     whatever comes later.
     """
 
-    levels: tuple[str, ...]
+    categories: tuple[str, ...]
     weights: Float
     rare: bool = False
     missing: bool = False
@@ -122,17 +122,17 @@ class LevelEncoder:
 
     @property
     def width(self) -> int:
-        return len(self.levels) + self.rare + self.missing
+        return len(self.categories) + self.rare + self.missing
 
     @property
     def flags(self) -> tuple[str, ...]:
         """Names of the flags: categories, "(rare)" and "(missing)", numbered where a category has that name."""
         extra = ("(rare)",) * self.rare + ("(missing)",) * self.missing
-        return (*self.levels, *(unused(label, self.levels) for label in extra))
+        return (*self.categories, *(unused(label, self.categories) for label in extra))
 
     @property
     def empty(self) -> bool:
-        return not self.levels and not self.rare
+        return not self.categories and not self.rare
 
     @property
     def kind(self) -> str | None:
@@ -146,11 +146,11 @@ class LevelEncoder:
         return [f"{name}={flag}" for flag in self.flags]
 
     def encode(self, column: RawColumn) -> Float:
-        codes, _ = column.as_levels
-        other = len(self.levels) if self.rare else -1
-        gap = self.width - 1 if self.missing else other
-        places = (other if level is None else self._place[level] for level in self.known(column))
-        flags = np.array([*places, gap], dtype=np.intp)[codes]
+        codes, _ = column.as_categories
+        other = len(self.categories) if self.rare else -1
+        missing = self.width - 1 if self.missing else other
+        places = (other if category is None else self._place[category] for category in self.known(column))
+        flags = np.array([*places, missing], dtype=np.intp)[codes]
         found = np.zeros((codes.size, self.width))
         rows = np.flatnonzero(flags >= 0)
         found[rows, flags[rows]] = 1.0
@@ -163,27 +163,27 @@ class LevelEncoder:
         This needs a category without another one of the same value. Between texts the name alone counts:
         "1.1" is not "1.10".
         """
-        _, levels = column.as_levels
+        _, categories = column.as_categories
         if column.text and self.text:
-            return [level if level in self._place else None for level in levels]
-        return [level if level in self._place else self._by_value.get(read_number(level)) for level in levels]
+            return [name if name in self._place else None for name in categories]
+        return [name if name in self._place else self._by_value.get(read_number(name)) for name in categories]
 
     @cached_property
     def _place(self) -> dict[str, int]:
         reference = {} if self.reference is None else {self.reference: -1}
-        return {level: k for k, level in enumerate(self.levels)} | reference
+        return {category: k for k, category in enumerate(self.categories)} | reference
 
     @cached_property
     def _by_value(self) -> dict[Decimal | float | None, str | None]:
         """Categories by their number, None where several have it."""
         found: dict[Decimal | float | None, str | None] = {}
-        for level in self._place:
-            value = read_number(level)
-            found[value] = None if value in found else level
+        for category in self._place:
+            value = read_number(category)
+            found[value] = None if value in found else category
         return found | {None: None}
 
 
-Encoder = NumberEncoder | LevelEncoder
+Encoder = NumberEncoder | CategoryEncoder
 
 
 def unused(name: str, taken: Collection[str]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from budgetline.arrays import Float
 from budgetline.encoding.curves import level_beyond, line, smooth_curves
-from budgetline.encoding.encoders import MOST_SHOWN, TIE, Encoder, LevelEncoder, NumberEncoder, Warp
+from budgetline.encoding.encoders import MOST_SHOWN, TIE, CategoryEncoder, Encoder, NumberEncoder, Warp
 from budgetline.encoding.settings import Encoding
 from budgetline.encoding.summaries import CategorySummary, NumberSummary, Summary, TableSummary
 from budgetline.encoding.table import TableEncoding
@@ -58,7 +58,7 @@ def encoder_of(name: str, found: Summary, settings: Encoding) -> Encoder:
         form = found.written.form
     numbers = found if isinstance(found, NumberSummary) else found.numbers
     if numbers is None or not numbers.values.size:
-        return LevelEncoder((), np.ones(1), missing=True)
+        return CategoryEncoder((), np.ones(1), missing=True)
     if 0 < (span := float(np.ptp(numbers.values))) < 1 / LARGEST:
         raise ValueError(f"column {shown(name)} spans only {span:g}, which is too small: rescale it")
     return replace(_numbers(numbers, settings), form=form)
@@ -78,7 +78,7 @@ def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
         curve, roughness = smooth_curves(knots, t, body.weights)
         rarest = body.weights.min() if np.array_equal(knots, t) else 0.0
         penalties = _curve_weights(roughness, float(rarest))
-    else:  # two values are coded like levels
+    else:  # two values are coded like categories
         unit = spread if t.size > 2 else float(np.ptp(t)) / 2 or 1.0
         curve, penalties = line(mean, unit), np.array([(unit / spread) ** 2])
     if smooth or t.size == 1:  # other numbers are the only one but for rounding, and must not count
@@ -91,17 +91,17 @@ def _numbers(found: NumberSummary, settings: Encoding) -> NumberEncoder:
     return NumberEncoder(warp, curve, weights, spikes, found.missing > 0, values=values)
 
 
-def _categories(found: CategorySummary, settings: Encoding) -> LevelEncoder:
+def _categories(found: CategorySummary, settings: Encoding) -> CategoryEncoder:
     ranked, total = found.ranked(), found.total + found.missing
-    kept = [(level, weight) for level, weight in ranked[: settings.max_categories] if weight >= settings.min_frequency]
+    kept = [(name, weight) for name, weight in ranked[: settings.max_categories] if weight >= settings.min_frequency]
     others = found.total - sum(weight for _, weight in kept)
     rare, missing = len(kept) < len(ranked) or found.lost > 0, found.missing > 0
     if len(kept) == 2 and not rare and not missing:  # one flag says all
         weights = _flag_weights(np.array([kept[1][1]]), total) / 2
-        return LevelEncoder((kept[1][0],), weights, reference=kept[0][0], text=found.text)
+        return CategoryEncoder((kept[1][0],), weights, reference=kept[0][0], text=found.text)
     masses = [weight for _, weight in kept] + [others] * rare + [found.missing] * missing
-    levels, weights = tuple(level for level, _ in kept), _flag_weights(np.array(masses), total)
-    return LevelEncoder(levels, weights, rare, missing, text=found.text)
+    categories, weights = tuple(category for category, _ in kept), _flag_weights(np.array(masses), total)
+    return CategoryEncoder(categories, weights, rare, missing, text=found.text)
 
 
 def _curve_weights(roughness: Float, rarest: float) -> Float:

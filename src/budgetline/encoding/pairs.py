@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import solve
 
 from budgetline.arrays import Float, Positions
-from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
+from budgetline.encoding.encoders import CategoryEncoder, Encoder, NumberEncoder
 from budgetline.encoding.summaries import CategorySummary, NumberSummary, TableSummary
 from budgetline.encoding.table import Pair
 
@@ -74,7 +74,7 @@ def bins_of(summary: TableSummary, encoders: Sequence[Encoder]) -> tuple[Bins, .
     """Return the bins of all columns."""
     found = []
     for column, encoder in zip(summary.in_rows.values(), encoders, strict=True):
-        if isinstance(encoder, LevelEncoder):
+        if isinstance(encoder, CategoryEncoder):
             known = column if isinstance(column, CategorySummary) else CategorySummary({}, column.missing)
             found.append(_category_bins(known, encoder))
         else:
@@ -84,8 +84,8 @@ def bins_of(summary: TableSummary, encoders: Sequence[Encoder]) -> tuple[Bins, .
     return tuple(found)
 
 
-def _category_bins(found: CategorySummary, encoder: LevelEncoder) -> Bins:
-    kept = [found.weights[level] for level in encoder.levels]
+def _category_bins(found: CategorySummary, encoder: CategoryEncoder) -> Bins:
+    kept = [found.weights[category] for category in encoder.categories]
     masses = np.array(kept + [found.total - sum(kept)] * encoder.rare + [found.missing] * encoder.missing)
     columns = np.arange(min(FLAGS, encoder.width))
     centres = masses[columns] / (found.total + found.missing)

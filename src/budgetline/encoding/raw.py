@@ -29,14 +29,14 @@ DAY = 86400.0
 class RawColumn:
     """The entries of a column: numbers (n,), NaN where missing, or codes (n,) of categories, −1 where missing.
 
-    ``levels`` are the categories: ``text`` without spaces around it, or the names of flags and of other values. They
+    ``categories`` are ``text`` without spaces around it, or the names of flags and of other values. They
     are ``declared`` if the table says that they are categories. Some of the missing entries may be ``blank`` texts.
     """
 
     name: str
     numbers: Float | None = None
     codes: Positions | None = None
-    levels: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     text: bool = False
     declared: bool = False
     blank: bool = False
@@ -67,24 +67,26 @@ class RawColumn:
         return numbers
 
     def _read(self, form: Form | None) -> Float:
-        codes, values = np.asarray(self.codes), [read_number(level, form) for level in self.levels]
-        other = [k for k, level in enumerate(self.levels) if values[k] is None and not stands_for_missing(level)]
+        codes, values = np.asarray(self.codes), [read_number(category, form) for category in self.categories]
+        other = [
+            k for k, category in enumerate(self.categories) if values[k] is None and not stands_for_missing(category)
+        ]
         if other and form is None and 2 * np.isin(codes, other).sum() > codes.size:
-            text = shown(self.levels[other[0]])
+            text = shown(self.categories[other[0]])
             raise ValueError(f"column {shown(self.name)} holds text such as {text}, not numbers")
         return np.asarray(_floats([*values, None])[codes])
 
     @cached_property
-    def as_levels(self) -> tuple[Positions, tuple[str, ...]]:
+    def as_categories(self) -> tuple[Positions, tuple[str, ...]]:
         """The entries as codes and categories; different numbers are different categories."""
         if self.numbers is None:
-            return np.asarray(self.codes), self.levels
+            return np.asarray(self.codes), self.categories
         values, codes = np.unique(self.numbers, return_inverse=True)  # NaN comes last, once
         values, codes = values[~np.isnan(values)], np.where(np.isnan(self.numbers), -1, codes).astype(np.intp)
         if (large := values[np.abs(values) >= EXACT]).size:
             what = f"holds {large[0]:g}: numbers from 2^53 on are rounded"
             raise ValueError(f"column {shown(self.name)} {what}, make them text to use them as categories")
-        return codes, tuple(map(level_text, values.tolist()))
+        return codes, tuple(map(category_text, values.tolist()))
 
 
 @dataclass(frozen=True)
@@ -205,16 +207,16 @@ def _categories(values: Iterable[object], name: str) -> RawColumn:
     number: dict[object, int] = {None: -1}
     codes = np.array([number.setdefault(value, len(number) - 1) for value in values], dtype=np.intp)
     given = [value for value in number if value is not None]
-    names = [level_text(value).strip() for value in given]
-    levels = tuple(dict.fromkeys(filter(None, names)))
-    if len(levels) < len(names):
-        place = {level: k for k, level in enumerate(levels)}
+    names = [category_text(value).strip() for value in given]
+    categories = tuple(dict.fromkeys(filter(None, names)))
+    if len(categories) < len(names):
+        place = {category: k for k, category in enumerate(categories)}
         codes = np.array([*(place.get(name, -1) for name in names), -1], dtype=np.intp)[codes]
     text = any(isinstance(value, str) for value in given)
-    return RawColumn(name, codes=codes, levels=levels, text=text, blank="" in names)
+    return RawColumn(name, codes=codes, categories=categories, text=text, blank="" in names)
 
 
-def level_text(value: object) -> str:
+def category_text(value: object) -> str:
     """Return a value as the name of a category; whole numbers without a decimal point, unless they are rounded."""
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
@@ -238,7 +240,7 @@ def read_number(text: str, form: Form | None = None) -> Decimal | float | None:
 def is_number_text(text: str) -> bool:
     """Return whether a text is the name that a number would have as a category; "07" is not."""
     try:
-        return level_text(float(text)) == text
+        return category_text(float(text)) == text
     except ValueError:
         return False
 

@@ -76,7 +76,7 @@ class Encoding:
         return self if given is None else self._of(name if name is not None else d, given)
 
     @property
-    def as_levels(self) -> list[str]:
+    def as_categories(self) -> list[str]:
         """Names of the columns whose own settings make numbers categories."""
         own = ((name, self._of(name, given).numbers) for name, given in self.columns.items())
         return [name for name, numbers in own if numbers == "categories" and isinstance(name, str)]

@@ -53,11 +53,11 @@ class NumberSummary:
     def of(cls, numbers: Float, weight: Float | None, error: float = 0.0) -> NumberSummary:
         """Summarise entries (n,), NaN where they are missing."""
         weight = np.ones(numbers.size) if weight is None else weight
-        gaps = np.isnan(numbers)
-        there = ~gaps & (weight > 0)
+        missing = np.isnan(numbers)
+        there = ~missing & (weight > 0)
         values, which = np.unique(numbers[there], return_inverse=True)
         weights = np.bincount(which, weight[there], values.size).astype(np.float64)
-        found = cls(values, weights, float(weight[gaps].sum()), error)
+        found = cls(values, weights, float(weight[missing].sum()), error)
         return found if values.size <= MOST_VALUES else found._thinned()
 
     @property
@@ -108,10 +108,10 @@ class CategorySummary:
 
     @classmethod
     def of(cls, column: RawColumn, weight: Float | None) -> CategorySummary:
-        codes, levels = column.as_levels
+        codes, categories = column.as_categories
         weight = np.ones(codes.size) if weight is None else weight
-        missing, *mass = np.bincount(codes + 1, weight, len(levels) + 1).tolist()
-        known = {k: w for k, w in zip(levels, mass, strict=True) if w > 0}
+        missing, *mass = np.bincount(codes + 1, weight, len(categories) + 1).tolist()
+        known = {k: w for k, w in zip(categories, mass, strict=True) if w > 0}
         return cls(known, missing, 0.0, column.text, column.declared, column.blank)._bounded()
 
     @property
@@ -120,8 +120,8 @@ class CategorySummary:
 
     def __add__(self, other: CategorySummary) -> CategorySummary:
         both = dict(self.weights)
-        for level, weight in other.weights.items():
-            both[level] = both.get(level, 0.0) + weight
+        for category, weight in other.weights.items():
+            both[category] = both.get(category, 0.0) + weight
         missing, lost = self.missing + other.missing, self.lost + other.lost
         text, declared, blank = self.text or other.text, self.declared or other.declared, self.blank or other.blank
         return CategorySummary(both, missing, lost, text, declared, blank)._bounded()
@@ -140,8 +140,8 @@ class CategorySummary:
 
     def _halved(self) -> CategorySummary:
         """Keep the heaviest categories; among equally heavy ones, a random sample: numbers in text may all differ."""
-        ranked = sorted(self.weights, key=lambda level: (-self.weights[level], text_hash(level)))
-        kept = {level: self.weights[level] for level in ranked[: MOST_CATEGORIES // 2]}
+        ranked = sorted(self.weights, key=lambda category: (-self.weights[category], text_hash(category)))
+        kept = {category: self.weights[category] for category in ranked[: MOST_CATEGORIES // 2]}
         return replace(self, weights=kept, lost=self.total - sum(kept.values()))
 
     @cached_property
@@ -158,7 +158,7 @@ class CategorySummary:
         if not isinstance(self.written, Written):
             return None
         kept = self._halved() if self.lost else self  # without those that came after the last sample
-        values = np.array([self.written.numbers.get(level, np.nan) for level in kept.weights])
+        values = np.array([self.written.numbers.get(category, np.nan) for category in kept.weights])
         found = NumberSummary.of(values, np.array([*kept.weights.values()])).scaled(
             self.total / (self.total - kept.lost)
         )

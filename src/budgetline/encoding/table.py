@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from budgetline.arrays import DType, Float, Mask, Positions
-from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder, unused
+from budgetline.encoding.encoders import CategoryEncoder, Encoder, NumberEncoder, unused
 from budgetline.encoding.raw import RawColumn, RawTable, known_table
 from budgetline.encoding.unknown import Watch
 from budgetline.groups import Layout
@@ -72,7 +72,7 @@ class TableEncoding:
     def all_rare(self) -> list[str]:
         """Columns of text in which no category is frequent enough to have a flag."""
         columns = zip(self.names, self.encoders, strict=True)
-        return [name for name, e in columns if isinstance(e, LevelEncoder) and e.rare and not e.levels]
+        return [name for name, e in columns if isinstance(e, CategoryEncoder) and e.rare and not e.categories]
 
     @cached_property
     def ends(self) -> Positions:
@@ -177,7 +177,7 @@ class TableEncoding:
         """Return what counts unknown categories, given the means of the design columns over the training data."""
         usual = {}
         for name, encoder, end in zip(self.names, self.encoders, self.ends[1:].tolist(), strict=False):
-            if not isinstance(encoder, NumberEncoder | LevelEncoder):
+            if not isinstance(encoder, NumberEncoder | CategoryEncoder):
                 continue  # an encoder of a user
             missing = float(mean[end - 1]) if encoder.missing else 0.0
             if isinstance(encoder, NumberEncoder):

@@ -8,7 +8,7 @@ from math import sqrt
 
 import numpy as np
 
-from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
+from budgetline.encoding.encoders import CategoryEncoder, Encoder, NumberEncoder
 from budgetline.encoding.raw import RawColumn
 from budgetline.messages import shown, warn
 
@@ -34,11 +34,11 @@ class Unknown:
     example: str = ""
 
     def add(self, column: RawColumn) -> None:
-        codes, levels = column.as_levels
-        lost = [k for k, level in enumerate(self.encoder.known(column)) if level is None]
+        codes, categories = column.as_categories
+        lost = [k for k, category in enumerate(self.encoder.known(column)) if category is None]
         self.total += int(np.count_nonzero(codes >= 0))
         self.count += int(np.isin(codes, lost).sum())
-        self.example = self.example or (levels[lost[0]] if lost else "")
+        self.example = self.example or (categories[lost[0]] if lost else "")
 
     @property
     def surprising(self) -> bool:
@@ -75,7 +75,8 @@ class Watch:
 
     def note(self, name: str, encoder: Encoder, column: RawColumn) -> None:
         """Count the values of a raw column; an encoder of numbers knows all numbers."""
-        counted = isinstance(encoder, LevelEncoder) or (isinstance(encoder, NumberEncoder) and column.numbers is None)
+        text = isinstance(encoder, NumberEncoder) and column.numbers is None
+        counted = text or isinstance(encoder, CategoryEncoder)
         if name not in self.told and counted:
             self.found.setdefault(name, Unknown(name, encoder, self.usual.get(name, 0.0))).add(column)
 

@@ -1,4 +1,4 @@
-"""Estimators with scikit-learn's interface: thin façades over statistics, the loop and staged models."""
+"""Estimators with scikit-learn's interface: parameters, checks, and methods that call functions of a model."""
 
 from budgetline.estimators.classifier import AnytimeClassifier
 from budgetline.estimators.cross_validation import AnytimeClassifierCV, AnytimeRegressorCV

@@ -48,7 +48,7 @@ class PredictsAtBudget:
         -------
         array of shape (n,), or (n, P) for several targets
         """
-        return self._answer("predict", X, budget, stage, available)
+        return self._result("predict", X, budget, stage, available)
 
     def staged_predict(self, X: object) -> Iterator[Array]:
         """Yield the predictions for the rows of X after each group."""
@@ -72,10 +72,10 @@ class PredictsAtBudget:
         measure = accuracy_score if is_classifier(self) else r2_score
         return float(measure(on_host(y), on_host(predicted), sample_weight=on_host(sample_weight)))
 
-    def _answer(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
+    def _result(self, method: str, X: object, budget: float | None, stage: int | None, available: Available) -> Array:
         """Return the result of a method at a budget, at a stage, or from available groups."""
         check_is_fitted(self)
-        return like(X, self.model_.answer(X, method, budget=budget, stage=stage, available=available))
+        return like(X, self.model_.result(X, method, budget=budget, stage=stage, available=available))
 
     def _staged(self, method: str, X: object) -> Iterator[Array]:
         """Yield the result of a method after each group."""
@@ -107,14 +107,14 @@ class ClassifiesAtBudget(PredictsAtBudget):
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
         """Return probabilities of the classes, shape (n, P); keywords as in ``predict``."""
-        return self._answer("predict_proba", X, budget, stage, available)
+        return self._result("predict_proba", X, budget, stage, available)
 
     @available_if(_offered("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
         """Return log probabilities of the classes, shape (n, P); keywords as in ``predict``."""
-        return self._answer("predict_log_proba", X, budget, stage, available)
+        return self._result("predict_log_proba", X, budget, stage, available)
 
     @available_if(_offered("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(
@@ -125,7 +125,7 @@ class ClassifiesAtBudget(PredictsAtBudget):
         Keywords as in ``predict``; stage 0 is the model of the class frequencies alone. The probabilities of more
         than two classes are the softmax of their scores. `StagedEstimators` return the scores of their estimator.
         """
-        return self._answer("decision_function", X, budget, stage, available)
+        return self._result("decision_function", X, budget, stage, available)
 
     @available_if(_offered("predict_proba"))  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: object) -> Iterator[Float]:

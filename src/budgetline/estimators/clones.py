@@ -91,7 +91,7 @@ def _fit_weights(estimator: object, weight: Float | None) -> dict[str, Float]:
         step, last = last.steps[-1]
         prefix += f"{step}__"
     if not has_fit_parameter(last, "sample_weight"):
-        raise ValueError(f"{type(last).__name__} takes no sample_weight: leave it out, or take another estimator")
+        raise ValueError(f"{type(last).__name__} accepts no sample_weight: leave it out, or choose another estimator")
     return {f"{prefix}sample_weight": weight}
 
 

@@ -113,7 +113,7 @@ def read_source(passes: Passes, settings: ColumnSettings) -> tuple[Passes, Colum
     if how is None:
         return passes, Columns(layout)
     how.check_columns(source.feature_names, source.n_features)
-    raw = source.raw().reading(dict.fromkeys(how.as_levels, "text"))
+    raw = source.raw().reading(dict.fromkeys(how.as_categories, "text"))
     summary = ChunkSummary(layout, how)
     found = not_empty(sum_over(raw, summary, layout.read, client=passes.client, progress=passes.progress))
     encoding, bins = _fitted(found, layout, how, settings.pairs)

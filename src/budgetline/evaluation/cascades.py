@@ -4,7 +4,7 @@ After the groups of a stage, only the best documents of every query go on to the
 groups of a stage for every document; a cascade pays for the late ones only where they can change the top.
 
 Cascades are found on held-out queries by a beam search: from plain orders, one level is added at a time, at some stage
-and with some number of documents kept, to the cascades that are not worse and dearer than another one.
+and with some number of documents kept, to the cascades that are not both worse and more expensive than another one.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Cascade:
         Parameters as in ``cascades``.
         """
         table = _ScoresByQuery.of(HeldOut.of(model, X, y, qid=qid), self.stages)
-        return table.judged(self.stages, self.keep, k)
+        return table.evaluated(self.stages, self.keep, k)
 
 
 def cascade(
@@ -146,7 +146,7 @@ def cascades(
 
     Examples
     --------
-    The curve of NDCG against the average cost of a document, beside that of the plain order:
+    The curve of NDCG against the average cost of a document, compared with that of the plain order:
 
     >>> import numpy as np
     >>> from budgetline import AnytimeRanker, BudgetCurve, budget_curve
@@ -166,7 +166,7 @@ def cascades(
     longest = int(np.bincount(table.query).max())
     counts = _numbers_kept(keep, k, longest)
     chosen = _spread(table.costs)
-    found = [table.judged((stage,), (), k) for stage in chosen]
+    found = [table.evaluated((stage,), (), k) for stage in chosen]
     beam = found
     for _ in range(check_integer("levels", levels, ge=1) - 1):
         tried = {each.stages + each.keep for each in found}
@@ -175,7 +175,7 @@ def cascades(
             for stages, kept in _one_level_more(each, chosen, counts):
                 if stages + kept not in tried:
                     tried.add(stages + kept)
-                    more.append(table.judged(stages, kept, k))
+                    more.append(table.evaluated(stages, kept, k))
         found = _front(found + more)
         beam = [found[j] for j in np.unique(np.linspace(0, len(found) - 1, BEAM).round().astype(int))]
     return _front(found)
@@ -279,7 +279,7 @@ class _ScoresByQuery:
                 paid[alive] += self.costs[stages[level + 1]] - self.costs[stage]
         return _Ranked(final, float(paid.mean()))
 
-    def judged(self, stages: tuple[int, ...], keep: tuple[int, ...], k: int | None) -> Cascade:
+    def evaluated(self, stages: tuple[int, ...], keep: tuple[int, ...], k: int | None) -> Cascade:
         """Return a cascade with its average cost and its NDCG."""
         assert self.grades is not None
         found = self.ranked(stages, keep)

@@ -199,7 +199,7 @@ def _draw_effect(ax: Artist, effect: ScoreEffect) -> None:
         ax.errorbar(axis.spikes, values[alone], margins[alone], fmt="o", color=UP)
         ax.set_ylabel("effect")
         ax.axhline(0, color="0.7", linewidth=1)
-        for label, value, reach in zip(axis.levels, values[alone.stop :], margins[alone.stop :], strict=True):
+        for label, value, reach in zip(axis.categories, values[alone.stop :], margins[alone.stop :], strict=True):
             ax.axhline(value, color=DOWN, linestyle=":", label=label)
             ax.axhspan(value - reach, value + reach, color=DOWN, alpha=0.1, linewidth=0)
             ax.legend()

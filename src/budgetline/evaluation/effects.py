@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from budgetline.arrays import Float, Positions
-from budgetline.encoding.encoders import Encoder, LevelEncoder, NumberEncoder
+from budgetline.encoding.encoders import CategoryEncoder, Encoder, NumberEncoder
 from budgetline.encoding.raw import RawColumn
 from budgetline.encoding.table import TableEncoding
 from budgetline.evaluation.displays import Artist, plot_effects
@@ -43,7 +43,7 @@ class Effect(Tabular):
     axes : tuple of Axis
         The column, or both columns of a pair, and the points: ``axis.numbers`` (ascending, joined by a curve), then
         ``axis.spikes`` (frequent numbers with a value of their own, or all numbers of a column with few), then
-        ``axis.levels`` (categories, also "(rare)", "(missing)"). ``axis.rug`` are the knots of the curve.
+        ``axis.categories`` (also "(rare)", "(missing)"). ``axis.rug`` are the knots of the curve.
     values : array of shape (points,), for a pair (points, points); with a last axis (P,) for P scores
         Their mean over the training data is 0.
     outputs : tuple of str
@@ -109,7 +109,7 @@ class Effect(Tabular):
         return "".join(f'<figure style="{INLINE}"><figcaption>{a}</figcaption>{b}</figure>' for a, b in parts)
 
 
-NOWHERE = Axis("", levels=("",))
+NOWHERE = Axis("", categories=("",))
 COLUMNS = (
     "group", "column", "point", "number", "other_column", "other_point", "other_number", "output",
     "effect", "lower", "upper",
@@ -274,27 +274,27 @@ def _columns(encoding: TableEncoding, k: int) -> Positions:
 
 def _axis(name: str, encoder: Encoder) -> tuple[Axis, Float]:
     """Return the points of a column, and its design columns there."""
-    if isinstance(encoder, LevelEncoder):
-        return _level_axis(name, encoder)
-    gap = ("(missing)",) if encoder.missing else ()
+    if isinstance(encoder, CategoryEncoder):
+        return _category_axis(name, encoder)
+    missing = ("(missing)",) if encoder.missing else ()
     if encoder.values:
-        axis = Axis(name, spikes=encoder.values, levels=gap)
+        axis = Axis(name, spikes=encoder.values, categories=missing)
     else:
         knots = _knots(encoder)
         low, high = _bounds(knots)
         grid = np.append(np.linspace(low, high, POINTS), knots[(low <= knots) & (knots <= high)])
         grid = np.setdiff1d(_rounded(grid), encoder.spikes)
-        axis = Axis(name, tuple(grid.tolist()), encoder.spikes, gap, tuple(_rounded(knots).tolist()))
+        axis = Axis(name, tuple(grid.tolist()), encoder.spikes, missing, tuple(_rounded(knots).tolist()))
     return axis, encoder.encode(RawColumn(name, np.array(axis.all_numbers)))
 
 
-def _level_axis(name: str, encoder: LevelEncoder) -> tuple[Axis, Float]:
+def _category_axis(name: str, encoder: CategoryEncoder) -> tuple[Axis, Float]:
     """Return all categories; a single flag also has the category without the flag."""
     flags = np.eye(encoder.width)
-    if encoder.width == 1 and encoder.levels:
-        other = encoder.reference or f"(not {encoder.levels[0]})"
-        return Axis(name, levels=(other, *encoder.levels)), np.vstack([np.zeros(1), flags])
-    return Axis(name, levels=encoder.flags), flags
+    if encoder.width == 1 and encoder.categories:
+        other = encoder.reference or f"(not {encoder.categories[0]})"
+        return Axis(name, categories=(other, *encoder.categories)), np.vstack([np.zeros(1), flags])
+    return Axis(name, categories=encoder.flags), flags
 
 
 def _thinned(axis: Axis, design: Float) -> tuple[Axis, Float]:

@@ -78,7 +78,7 @@ class HeldOut:
         if self.scores is None:
             return self.model.mean_over_rows(self.table, self.weight, rows_of, method)
         assert isinstance(self.model, AnytimeModel)
-        results = self.model.answers(self.scores, method)
+        results = self.model.results_of_stages(self.scores, method)
         return np.asarray(np.average(rows_of(results, slice(None)), axis=0, weights=self.weight))
 
     @property
@@ -97,7 +97,7 @@ class HeldOut:
     def views(self) -> Iterator[StageView]:
         """Yield a view of the model at each stage, from stage 0 on."""
         if self.scores is None:
-            known = self.model.stage_answers(self.table)
+            known = self.model.stage_results(self.table)
         else:
             assert isinstance(self.model, AnytimeModel)
             each = enumerate(np.moveaxis(self.scores, 1, 0))
@@ -120,7 +120,7 @@ class StageView:
         if X is None or X is self.held.X:
             return self.known(method)
         _, seen = model_and_table(self.held.fitted, X)
-        return self.held.model.answer(seen, method, stage=self.stage)
+        return self.held.model.result(seen, method, stage=self.stage)
 
     def predict(self, X: object) -> Array:
         return self.respond("predict", X)

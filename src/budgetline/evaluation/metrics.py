@@ -31,9 +31,9 @@ class RowMetric:
 
     name: str
     rows_of: Callable[[HeldOut], RowFunction]
-    """Returns, for a model and held-out data, a function of answers (m, K, P) and rows; its mean is used."""
+    """Returns, for a model and held-out data, a function of results (m, K, P) and rows; its mean is used."""
     method: str
-    """The method of the model that returns the answers."""
+    """The method of the model that returns the results."""
     finish: Callable[[Float], Float] = np.asarray
     """Turns the means over all rows, shape (K,) or (K, P), into the metric (K,)."""
     greater_is_better: bool = True
@@ -74,7 +74,7 @@ class StageMetric:
     name: str
     value: Callable[[StageView], float]
     greater_is_better: bool = True
-    takes_pos_label: bool = True
+    accepts_pos_label: bool = True
     """Whether the metric may be about one class."""
 
     def values(self, held: HeldOut) -> Float:
@@ -186,9 +186,9 @@ _OWN: tuple[RowMetric | StageMetric, ...] = (
     RowMetric("r2", _errors, "predict", lambda shares: (1 - shares).mean(axis=1), True, "regressors", True, np.asarray),
     RowMetric("accuracy", _hits, "predict"),
     RowMetric("log_loss", _losses, SCORE, greater_is_better=False, only="classifiers"),
-    StageMetric("roc_auc", _area, takes_pos_label=False),
-    StageMetric("concordance", _concordance, takes_pos_label=False),
-    StageMetric("brier", _brier, greater_is_better=False, takes_pos_label=False),
+    StageMetric("roc_auc", _area, accepts_pos_label=False),
+    StageMetric("concordance", _concordance, accepts_pos_label=False),
+    StageMetric("brier", _brier, greater_is_better=False, accepts_pos_label=False),
 )
 METRICS = {metric.name: metric for metric in _OWN}
 """Metrics by name; also known are ``ndcg@k``, ``map@k`` and the scorers of scikit-learn. See `budget_curve`."""
@@ -225,8 +225,8 @@ def as_metric(metric: object, pos_label: object = None) -> Metric:
     """Turn a name, a scorer or a function of (y_true, y_pred) into a metric, of the class ``pos_label`` if given."""
     if pos_label is not None:
         base = as_metric(metric)
-        if not isinstance(base, StageMetric) or not base.takes_pos_label:
-            raise ValueError(f"metric {shown(base.name)} is about all classes: it takes no pos_label")
+        if not isinstance(base, StageMetric) or not base.accepts_pos_label:
+            raise ValueError(f"metric {shown(base.name)} is about all classes: it accepts no pos_label")
         return replace(base, value=lambda view: base.value(PositiveView(view, pos_label)))
     if isinstance(metric, Metric):
         return metric
@@ -257,7 +257,7 @@ def _metric_named(name: str) -> Metric:
         return METRICS[name]
     if match := re.fullmatch(r"(ndcg|map)(?:@([1-9]\d*))?", name):
         rank = partial(_ranking, name=name, measure=match[1], k=int(match[2]) if match[2] else None)
-        return StageMetric(name, rank, takes_pos_label=False)
+        return StageMetric(name, rank, accepts_pos_label=False)
     if name in get_scorer_names():
         return StageMetric(name, partial(_scored, get_scorer(name)))
     known = f"{', '.join(METRICS)}, ndcg@k, map@k and the names of scikit-learn's scorers"

@@ -34,26 +34,26 @@ class Axis:
     column: str
     numbers: tuple[float, ...] = ()
     spikes: tuple[float, ...] = ()
-    levels: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     rug: tuple[float, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.numbers) + len(self.spikes) + len(self.levels)
+        return len(self.numbers) + len(self.spikes) + len(self.categories)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """All points as text."""
-        return (*(f"{x:.10g}" for x in (*self.numbers, *self.spikes)), *self.levels)
+        return (*(f"{x:.10g}" for x in (*self.numbers, *self.spikes)), *self.categories)
 
     @property
     def short_labels(self) -> tuple[str, ...]:
         """All points as text, numbers to five digits."""
-        return (*map(short_place, (*self.numbers, *self.spikes)), *self.levels)
+        return (*map(short_place, (*self.numbers, *self.spikes)), *self.categories)
 
     @property
     def all_numbers(self) -> tuple[float, ...]:
         """All points as numbers, NaN for categories and missing values."""
-        return (*self.numbers, *self.spikes, *[np.nan] * len(self.levels))
+        return (*self.numbers, *self.spikes, *[np.nan] * len(self.categories))
 
     def points(self) -> Iterator[tuple[str, float]]:
         """Yield every point as text and as a number."""
@@ -231,7 +231,7 @@ def _heat_map(across: Axis, up: Axis, values: Float) -> str:
     values = values[:MOST_ROWS, :MOST_ROWS]
     (n, m), left, top = values.shape, 84.0, 22.0
     xs = left + _edges(across, n, WIDTH - 8 - left, 50.0)
-    bottom = top + max(170.0, 13.0 * m if up.levels else 0.0)
+    bottom = top + max(170.0, 13.0 * m if up.categories else 0.0)
     ys = bottom - _edges(up, m, bottom - top, 18.0)
 
     def parts() -> Iterator[str]:

@@ -167,7 +167,7 @@ def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
 
 
 def _method(name: str, note: str, folds: Sequence[BudgetCurve], model: AnytimeModel, total: float) -> Part:
-    judged = method_record(name, note, folds, total)
-    means = {"mean": judged.timeliness, "mean_error": judged.timeliness_error}
+    held_out = method_record(name, note, folds, total)
+    means = {"mean": held_out.timeliness, "mean_error": held_out.timeliness_error}
     curve = asdict(curve_record(CROSS_VALIDATED, name, BudgetCurve.mean(folds)))
     return {"name": name, "note": note, **means, "curve": curve, "order": model.sequence.groups}

@@ -110,7 +110,7 @@ class Data:
         """The columns that are left out at first, with reasons."""
         reasons, found = {"empty": "no values", "other": "of a kind that cannot be used"}, {}
         for column in self.table.columns:
-            same = "the same value in every row" if column.levels == 1 and not column.missing else None
+            same = "the same value in every row" if column.categories == 1 and not column.missing else None
             if reason := reasons.get(column.kind) or same or self.table.identifiers.get(column.name):
                 found[column.name] = reason
         return found

@@ -1,4 +1,4 @@
-"""From statistics to staged linear models: run the loop, check the conditioning, refine if needed."""
+"""From moments to staged linear models: run the loop, check the conditioning, refine if needed."""
 
 from __future__ import annotations
 

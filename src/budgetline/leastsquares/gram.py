@@ -153,7 +153,7 @@ def whitened_gradients(blocks: Float, k: Float, r: Float) -> Float:
     ``blocks`` (J, s, s) are the Hessians H_g, ``r`` (J, s) the gradients, and ``k`` (J, s, m) is H_gS L⁻ᵀ with the
     factor L of H_S, for the chosen columns S.
     """
-    # pivots are judged against the block's own diagonal: curvature may be small everywhere
+    # pivots are compared with the block's own diagonal: curvature may be small everywhere
     unit = 1 / np.sqrt(np.maximum(np.einsum("jaa->ja", blocks), 1e-300))
     M = (blocks - k @ k.transpose(0, 2, 1)) * unit[:, :, None] * unit[:, None, :]
     return whiten(M, (r * unit)[:, :, None])

@@ -1,4 +1,4 @@
-"""From statistics to a fitted anytime model."""
+"""What was fitted: models with a stage for every group that is bought."""
 
 from budgetline.model.anytime import AnytimeModel, as_model
 

@@ -76,7 +76,7 @@ class AnytimeModel:
     >>> from budgetline.datasets import load_heart
     >>> heart = load_heart()
     >>> model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target).model_
-    >>> model.sequence.groups[:2], model.answer(heart.data[:2], "predict", stage=2).tolist()
+    >>> model.sequence.groups[:2], model.result(heart.data[:2], "predict", stage=2).tolist()
     (('cp', 'sex'), [0, 1])
     """
 
@@ -180,7 +180,7 @@ class AnytimeModel:
         table = self.table(X, model.columns, watch)
         return np.asarray(table @ model.coef[:, model.columns].T) + model.intercept, model.stage
 
-    def answer(
+    def result(
         self,
         X: object,
         method: str,
@@ -200,13 +200,13 @@ class AnytimeModel:
         watch = self.watch()
         table = self.table(X, watch=watch)
         watch.warn()
-        return (respond(method) for respond in islice(self.stage_answers(table), 1, None))
+        return (respond(method) for respond in islice(self.stage_results(table), 1, None))
 
-    def null_answer(self, method: str) -> Array:
+    def null_result(self, method: str) -> Array:
         """Return the result of a method for one row at stage 0."""
         return self.respond(self.stages.null_intercept[None], method, 0)
 
-    def stage_answers(self, table: Table) -> Iterator[Respond]:
+    def stage_results(self, table: Table) -> Iterator[Respond]:
         """Yield, for stages 0, 1, …, a function that returns the result of a method on the rows of a table."""
         each = enumerate(self.stages.stage_scores(table))
         return (partial(self.respond, scores, stage=stage) for stage, scores in each)
@@ -214,10 +214,10 @@ class AnytimeModel:
     def mean_over_rows(self, table: Table, weight: Float | None, rows_of: RowFunction, method: str) -> Float:
         """Return the weighted mean over rows of what ``rows_of(results (m, K, P), rows)`` returns for all K stages."""
         return self.stages.mean_over_rows(
-            table, weight, lambda scores, rows: rows_of(self.answers(scores, method), rows)
+            table, weight, lambda scores, rows: rows_of(self.results_of_stages(scores, method), rows)
         )
 
-    def answers(self, scores: Float, method: str) -> Array:
+    def results_of_stages(self, scores: Float, method: str) -> Array:
         """Turn scores (m, K, P) of all K stages into the results of a method, shape (m, K, …)."""
         m, K, P = scores.shape
         if method != "decision_function":
@@ -245,13 +245,13 @@ class AnytimeModel:
             return scores
         if self.classes is None:
             return self._shaped(self.family.prediction(scores))
-        answers: dict[str, Callable[[Float], Array]] = {
+        found: dict[str, Callable[[Float], Array]] = {
             "decision_function": self._shaped,
             "predict_proba": self._probabilities,
             "predict_log_proba": _log_probabilities,
             "predict": self._labels,
         }
-        return answers[method](scores)
+        return found[method](scores)
 
     def with_stages(self, stages: StagedModel, like: Positions) -> AnytimeModel:
         """Return a model of other sets of the same groups, whose stages 0, 1, … are like these stages."""

@@ -136,11 +136,11 @@ class PrefixModels:
     def kinds(self, g: int) -> tuple[tuple[bool, bool], ...]:
         """Return which columns of a group hold numbers, and which may have missing values: a flag has none."""
         columns, names = self.layout.columns[g].tolist(), self.layout.names
-        gaps = bool(get_tags(self.fitted[-1]).input_tags.allow_nan)
+        missing = bool(get_tags(self.fitted[-1]).input_tags.allow_nan)
         if self.empty is None or names is None:
-            return ((True, gaps),) * len(columns)
+            return ((True, missing),) * len(columns)
         dtypes = [self.empty.schema[names[d]] for d in columns]
-        return tuple((dtype.is_numeric(), gaps and dtype != nw.Boolean) for dtype in dtypes)
+        return tuple((dtype.is_numeric(), missing and dtype != nw.Boolean) for dtype in dtypes)
 
     def columns_at(self, stage: int) -> Positions:
         """Return the columns of X, ascending, that the estimator of a stage reads."""
@@ -171,7 +171,7 @@ class PrefixModels:
         """Return the last stage whose groups are all among these."""
         return next((j for j, name in enumerate(self.sequence.groups) if name not in groups), self.n_stages)
 
-    def answer(
+    def result(
         self,
         X: object,
         method: str,
@@ -186,12 +186,12 @@ class PrefixModels:
 
     def staged(self, X: object, method: str) -> Iterator[Array]:
         """Yield the result of a method after each group; a stage without an estimator repeats the one before."""
-        return (respond(method) for respond in islice(self.stage_answers(self.table(X)), 1, None))
+        return (respond(method) for respond in islice(self.stage_results(self.table(X)), 1, None))
 
-    def null_answer(self, method: str) -> Array:
+    def null_result(self, method: str) -> Array:
         """Return the result of a method for one row at stage 0; its decisions are the log odds of the classes."""
         if method == "decision_function":
-            log_proba = self.null_answer("predict_log_proba")
+            log_proba = self.null_result("predict_log_proba")
             return log_proba[:, 1] - log_proba[:, 0] if log_proba.shape[1] == 2 else log_proba
         return np.asarray(getattr(self.null, method)(np.zeros((1, 1))))
 
@@ -204,14 +204,14 @@ class PrefixModels:
         if method == SCORE:
             return self._scores(stage, table)
         if not self.end_at(stage):
-            return np.repeat(self.null_answer(method), table.shape[0], axis=0)
+            return np.repeat(self.null_result(method), table.shape[0], axis=0)
         model = self.fitted[bisect_right(self.ends, stage) - 1]
         if method == "decision_function" and not hasattr(model, method):  # what ranks rows instead
             proba = self.respond(stage, table, "predict_proba")
             return proba[:, 1] if proba.shape[1] == 2 else proba
         return np.asarray(getattr(model, method)(table.take(self.columns_at(stage))))
 
-    def stage_answers(self, table: PrefixTable) -> Iterator[Respond]:
+    def stage_results(self, table: PrefixTable) -> Iterator[Respond]:
         """Yield, for stages 0, 1, …, a function that returns the result of a method on the rows of a table.
 
         Stages with the same estimator share the function, which keeps its results.
@@ -222,13 +222,13 @@ class PrefixModels:
                 yield respond
 
     def mean_over_rows(self, table: PrefixTable, weight: Float | None, rows_of: RowFunction, method: str) -> Float:
-        """Return the weighted mean over rows of what ``rows_of(answers (m, 1, P), rows)`` returns, for all stages."""
+        """Return the weighted mean over rows of what ``rows_of(results (m, 1, P), rows)`` returns, for all stages."""
         means: list[Float] = []
         before: Respond | None = None
-        for respond in self.stage_answers(table):
+        for respond in self.stage_results(table):
             if respond is not before:
-                answers = respond(method).reshape(table.shape[0], 1, -1)
-                mean = np.average(rows_of(answers, slice(None)), axis=0, weights=weight)[0]
+                results = respond(method).reshape(table.shape[0], 1, -1)
+                mean = np.average(rows_of(results, slice(None)), axis=0, weights=weight)[0]
                 before = respond
             means.append(mean)
         return np.array(means)

@@ -1,4 +1,4 @@
-"""Sums of a statistic over chunks and partitions, and a folder that stores them."""
+"""Sums of a statistic over chunks and partitions."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Plan:
     def _respond(self, method: str, X: object) -> Array:
         if method != "predict" and self.model_.classes is None:
             raise TypeError(f"{method} is for classifiers; this plan is of an {self.model_.estimator}: use predict")
-        return like(X, self.model_.answer(X, method))
+        return like(X, self.model_.result(X, method))
 
     def __repr__(self) -> str:
         groups = ", ".join(map(printable, self.groups)) or "nothing"

@@ -6,7 +6,7 @@ import numpy as np
 
 from budgetline.arrays import Positions
 from budgetline.encoding.curves import Curve
-from budgetline.encoding.encoders import FARTHEST, LevelEncoder, NumberEncoder
+from budgetline.encoding.encoders import FARTHEST, CategoryEncoder, NumberEncoder
 from budgetline.encoding.table import Pair, TableEncoding
 from budgetline.messages import shown
 from budgetline.persistence.onnx_builder import ML, Graph
@@ -23,7 +23,7 @@ FAR = 1e9
 def inputs_of(encoding: TableEncoding, columns: Positions) -> dict[int, tuple[str, str]]:
     """Return names and kinds of the inputs that design columns need; columns without names are x0, x1, …."""
     names, read = encoding.source.names, encoding.source.read
-    kinds = ["text" if isinstance(encoder, LevelEncoder) else "number" for encoder in encoding.encoders]
+    kinds = ["text" if isinstance(encoder, CategoryEncoder) else "number" for encoder in encoding.encoders]
     return {k: (f"x{read[k]}" if names is None else names[read[k]], kinds[k]) for k in encoding.needed(columns)}
 
 
@@ -37,8 +37,8 @@ def add_design(graph: Graph, encoding: TableEncoding, columns: Positions) -> str
         names[k] = graph.input(name, np.float64 if kind == "number" else object, ["N", 1], meaning)
     blocks = _numbers(graph, encoding, names)
     for k, name in names.items():
-        if isinstance(encoder := encoding.encoders[k], LevelEncoder):
-            blocks[k] = _levels(graph, encoder, name)
+        if isinstance(encoder := encoding.encoders[k], CategoryEncoder):
+            blocks[k] = _categories(graph, encoder, name)
     for k, pair in enumerate(encoding.pairs, start=len(encoding.encoders)):
         if encoding.ends[k] in columns:
             blocks[k] = _products(graph, pair, *(blocks[each] for each in pair.columns))
@@ -105,15 +105,15 @@ def _curves(graph: Graph, curve: Curve, t: str) -> str:
     return found
 
 
-def _levels(graph: Graph, encoder: LevelEncoder, name: str) -> str:
+def _categories(graph: Graph, encoder: CategoryEncoder, name: str) -> str:
     """Return the design columns of texts (N, 1)."""
     try:
-        "".join(encoder.levels).encode()
+        "".join(encoder.categories).encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"column {shown(name)} cannot be exported: its categories are no valid text") from error
-    other = len(encoder.levels) if encoder.rare else -1
+    other = len(encoder.categories) if encoder.rare else -1
     missing = encoder.width - 1 if encoder.missing else other
-    place = {"": missing} | {level: k for k, level in enumerate(encoder.levels)}
+    place = {"": missing} | {category: k for k, category in enumerate(encoder.categories)}
     keys, codes = [*place], [*place.values()]
     code = graph.node("LabelEncoder", name, domain=ML, keys_strings=keys, values_int64s=codes, default_int64=other)
     flags = graph.node("Equal", code, graph.constant(np.arange(encoder.width), np.int64))

@@ -29,7 +29,7 @@ def to_onnx(model: object, path: PathName | None = None) -> Proto:
     - ``X``, double, shape (N, D). Columns that the chosen stage does not use are ignored: they may be NaN.
     - With an encoding, instead of ``X``, one input of shape (N, 1) for every column of the table that a stage uses, by
       its name; ``x0``, ``x1``, … by position if columns have no names. Numbers are double: NaN is missing, dates are
-      days since 1970, "8.90%" is 8.9. Levels are strings: ``""`` is missing, flags are ``"True"`` and ``"False"``,
+      days since 1970, "8.90%" is 8.9. Categories are strings: ``""`` is missing, flags are ``"True"`` and ``"False"``,
       whole numbers ``"3"``. Columns that the chosen stage does not use may hold anything of their type. An error names
       a column that cannot be an input, such as one called ``stage``.
     - ``stage``, int64 scalar, optional: use the first ``stage`` groups. A stage that does not exist is an error of the

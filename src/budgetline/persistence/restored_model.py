@@ -174,7 +174,7 @@ def _check_encoding(source: Layout, encoders: tuple[Encoder, ...], pairs: tuple[
             fits = curve and pieces.shape[:2] == (knots.size + 1, 4) and encoder.warp.scale > 0
         else:
             reference = encoder.reference
-            fits = len(set(encoder.levels)) == len(encoder.levels) and reference not in encoder.levels
+            fits = len(set(encoder.categories)) == len(encoder.categories) and reference not in encoder.categories
             fits = fits and (reference is None or encoder.weights.size == 1)
         weights = encoder.weights
         fits = fits and encoder.width and weights.shape == (encoder.width,) and np.all(weights > 0)

@@ -55,7 +55,7 @@ def known(value: float) -> float | None:
 def describe(
     model: Staged,
     training: BudgetCurve,
-    judged: BudgetCurve | None = None,
+    held_out: BudgetCurve | None = None,
     *,
     title: str = "",
     unit: str = COST_UNITS,
@@ -63,19 +63,19 @@ def describe(
     weight: object = None,
     folds_made: str = "",
 ) -> Report:
-    """Return the report of the order and the curves of a model: ``training`` on its training rows, ``judged`` on folds.
+    """Return the report of an order and its curves: ``training`` on the training rows, ``held_out`` on folds.
 
-    ``judged`` is the mean over folds, which holds the curves of the folds; ``folds_made`` says how they were made. y
+    ``held_out`` is the mean over folds, which holds the curves of the folds; ``folds_made`` says how they were made. y
     and weight are those of the training rows, if they are known.
     """
-    folds = () if judged is None else judged.folds
+    folds = () if held_out is None else held_out.folds
     (label, style), better = label_of(training.metric), bool(training.greater_is_better)
     if training.metric == "explained":
         label = f"explained {'variance' if isinstance(model.family, SquaredError) else 'deviance'}"
     curves = [curve_record(TRAINING, "this model on its training data", training)]
-    if judged is not None:
+    if held_out is not None:
         legend = f"held-out: mean of {len(folds)} folds, each with its own order"
-        curves.append(curve_record(CROSS_VALIDATED, legend, judged))
+        curves.append(curve_record(CROSS_VALIDATED, legend, held_out))
     linear = model if isinstance(model, AnytimeModel) else None
     chosen = how_chosen(linear) if linear else ""
     moments = linear.moments if linear else None
@@ -207,7 +207,7 @@ def target_amounts(model: Staged, y: object = None, weight: object = None) -> di
     elif model.settings.get("class_weight") is not None:  # which hides the frequencies
         return {}
     else:
-        means = np.ravel(model.null_answer("predict_proba" if names else "predict"))
+        means = np.ravel(model.null_result("predict_proba" if names else "predict"))
     numbered = ("mean",) if means.size == 1 else tuple(f"{k} mean" for k in range(means.size))
     return dict(zip(names or numbered, map(known, means), strict=True))
 

@@ -267,7 +267,7 @@ class Content:
         return self.curves[-1]
 
     @property
-    def rows_judged(self) -> str:
+    def rows_evaluated(self) -> str:
         """The rows that the main curve is about: "held-out" or "training"."""
         return "held-out" if self.main_curve.kind == CROSS_VALIDATED else "training"
 

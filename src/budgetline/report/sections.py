@@ -90,20 +90,20 @@ def _budgets(content: Content) -> Section:
     Groups that cost nothing, such as pairs of columns, come with the group before them.
     """
     training, style, label = content.training_curve, content.measure.style, content.measure.label
-    judged, rows, last = content.main_curve is not training, list[tuple[str, ...]](), len(content.sequence)
+    held_out, rows, last = content.main_curve is not training, list[tuple[str, ...]](), len(content.sequence)
     stages = [0, *(k for k in range(1, last + 1) if k == last or content.sequence[k].cost > 0)]
     for before, k, after in zip([0, *stages], stages, [*stages[1:], last], strict=False):
         earlier = f" and {count(before, 'earlier group')}" if before else ""
         computed = ", ".join(step.group for step in content.sequence[before:k]) + earlier if k else "none"
-        expected = (with_error(*content.expected[k], style),) if judged else ()
+        expected = (with_error(*content.expected[k], style),) if held_out else ()
         following = ("none", "–", "–")
         if k < last:
             step, here, there = content.sequence[k], content.expected[k][0], content.expected[after][0]
             effect = None if here is None or there is None else there - here
             following = (step.group, amount(step.cost), change(effect, style))
         rows.append((amount(training.costs[k]), computed, *expected, number(training.values[k], style), *following))
-    header = ("budget from", "groups computed", *((f"{label}, held-out",) if judged else ()))
-    names = (f"{label}, training", "next group", "its cost", f"its effect, {content.rows_judged}")
+    header = ("budget from", "groups computed", *((f"{label}, held-out",) if held_out else ()))
+    names = (f"{label}, training", "next group", "its cost", f"its effect, {content.rows_evaluated}")
     intro = f"What to expect from each budget in {content.unit}, and what the next group costs and changes."
     left = frozenset({1, len(header) + 1})
     return Section("What each budget buys", intro, (*header, *names), tuple(rows), left)

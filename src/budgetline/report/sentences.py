@@ -60,7 +60,7 @@ def headline(content: Content) -> str:
     total, stages, found = f"{amount(content.total_cost)} {content.unit}", len(content.sequence), enough(content)
     if not stages:
         return "No group was bought: the model uses no features."
-    best, rows, label = best_stage(content), content.rows_judged, content.measure.label
+    best, rows, label = best_stage(content), content.rows_evaluated, content.measure.label
     if found is None:
         return f"{total} buy no measurable improvement in {rows} {label}."
     if content.total_cost == 0:
@@ -90,7 +90,7 @@ def subline(content: Content) -> str:
         every = bought_after(content, stages)
         after = "its one group" if every == 1 else f"all {every} groups"
         parts.append(f"{with_error(*content.expected[-1], style)} with {after}")
-    return f"{content.rows_judged.capitalize()} {content.measure.label} is {', '.join(parts)}."
+    return f"{content.rows_evaluated.capitalize()} {content.measure.label} is {', '.join(parts)}."
 
 
 def warning(content: Content) -> str:

@@ -69,7 +69,7 @@ class EarlyExit:
             raise TypeError(f"early exit is for classifiers, got {found.estimator}")
         check_number("threshold", threshold, gt=0, lt=1)
         check_integer("n_samples", n_samples, ge=1)
-        scores = np.stack([respond(SCORE) for respond in found.stage_answers(found.table(X))][1:])
+        scores = np.stack([respond(SCORE) for respond in found.stage_results(found.table(X))][1:])
         if scores.shape[1] > n_samples:
             rng = check_random_state(random_state)
             scores = scores[:, rng.choice(scores.shape[1], int(n_samples), replace=False)]

@@ -68,7 +68,7 @@ class Request:
         self._next, self._end = 0, len(setup.steps)  # all earlier steps are started, skipped or known; no later ones
         self._running: dict[int, Call] = {}
         self._have = self._ready = 0  # sets of groups: that are here, and whose model was solved while waiting
-        self._judged, self._verdict = 0, False  # the groups at the last look at early exit, and what it said
+        self._examined, self._verdict = 0, False  # the groups at the last look at early exit, and what it said
         self._spent = 0.0
         self._paid: set[int] = set()  # shared costs
         self._timings: dict[str, float] = {}
@@ -210,9 +210,9 @@ class Request:
 
     def _decided(self) -> bool:
         early_exit, stage = self._setup.early_exit, self._have.bit_length()
-        if early_exit is None or self._have == self._judged:
+        if early_exit is None or self._have == self._examined:
             return self._verdict
-        self._judged, self._verdict = self._have, False
+        self._examined, self._verdict = self._have, False
         if stage < len(self._setup.steps) and leading(self._have) == stage:  # groups remain, and none is missing before
             self._verdict = early_exit.decided(
                 stage, self._models.scores(self._features, self._have, self._models.solve)

@@ -33,7 +33,7 @@ async function request(path, body) {
   }
   if (answer.ok) return answer;
   const { error } = await answer.json().catch(() => ({}));
-  throw new Refused(error ?? { code: "failed", message: `The server answered with ${answer.status}.` });
+  throw new Refused(error ?? { code: "failed", message: `The server returned status ${answer.status}.` });
 }
 
 export async function call(path, body) {

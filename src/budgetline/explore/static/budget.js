@@ -1,6 +1,6 @@
 // Step 4: what a budget buys, the plan for it, what comes next, and what each group does.
 
-import { curveLegend, describeValue, drawOrder, isJudged, mainCurve, markBudget, onResize, widthOf } from "./chart.js";
+import { curveLegend, describeValue, drawOrder, isHeldOut, mainCurve, markBudget, onResize, widthOf } from "./chart.js";
 import { SLACK, amount, change, difference, lastWithin, named, number } from "./charts.js";
 import { $, chips, dim, el, keep, setText } from "./dom.js";
 import { count, share } from "./format.js";
@@ -11,18 +11,18 @@ export function setUpBudget(session) {
   const slider = $("budget-slider"), field = $("budget-number"), plot = $("budget-plot");
   let budget = 0, shown = null, drawn = "", chart = null, effectsShown = "", more = false;
   // The last order with a curve: a first guess does not replace it.
-  let judged = null;
+  let heldOut = null;
   const order = () => {
     const found = session.part("order");
-    if (!found || found.error || isJudged(found)) judged = found;
-    return judged;
+    if (!found || found.error || isHeldOut(found)) heldOut = found;
+    return heldOut;
   };
   const total = () => session.snapshot.total_cost;
   const costs = () => [0, ...(order()?.steps ?? []).map(step => step.cumulative_cost)];
 
   // Where most of the improvement is reached: a budget to begin with.
   function firstBudget() {
-    if (!isJudged(order())) return total();
+    if (!isHeldOut(order())) return total();
     const main = mainCurve(order());
     const known = main.values.filter(v => v !== null), start = known[0], end = known.at(-1);
     const k = main.values.findIndex(v => v !== null && (end - start === 0 || (v - start) / (end - start) >= 0.9));
@@ -62,7 +62,7 @@ export function setUpBudget(session) {
   // -- the answer ---------------------------------------------------------------------------------------------------
 
   function redraw() {
-    if (!isJudged(order())) { chart = null; return; }
+    if (!isHeldOut(order())) { chart = null; return; }
     chart = drawOrder(plot, order(), session.state.unit, widthOf(plot) < 480 ? 250 : 320, choose);
     markBudget(chart, budget);
   }
@@ -74,7 +74,7 @@ export function setUpBudget(session) {
   });
   function renderAnswer() {
     const found = order();
-    if (!isJudged(found)) return;
+    if (!isHeldOut(found)) return;
     const { measure, steps } = found, stage = lastWithin(costs(), budget), spent = costs()[stage], rest = budget - spent, next = steps[stage];
     const { value, error, text } = describeValue(found, budget), unit = session.state.unit;
     setText($("budget-label"), `Budget in ${unit}`);
@@ -162,14 +162,14 @@ export function setUpBudget(session) {
   return () => {
     const found = order(), { budget: wanted, unit } = session.state;
     const result = $("budget-result");
-    result.hidden = !isJudged(found);
+    result.hidden = !isHeldOut(found);
     const fresh = session.fresh("order") && session.part("order") === found;
     dim(result, !fresh);
     result.dataset.fresh = String(fresh);
     const typing = document.activeElement === slider || document.activeElement === field;
     const place = wanted ?? (found ? firstBudget() : total());
     const key = `${place} ${total()} ${found?.serial} ${unit}`;
-    if (isJudged(found) && drawn !== `${found.serial} ${unit}`) {
+    if (isHeldOut(found) && drawn !== `${found.serial} ${unit}`) {
       drawn = `${found.serial} ${unit}`;
       curveLegend($("budget-legend"), found);
       redraw();

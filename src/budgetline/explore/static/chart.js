@@ -21,7 +21,7 @@ export function widthOf(plot) {
 // What is drawn: held-out folds if they are there, else the training data, up to what the whole order costs.
 export const mainCurve = order => within(order.curve ?? order.training, order.total_cost);
 // An order that is only a first guess has no curve yet.
-export const isJudged = order => Boolean(order?.steps.length && order.measure);
+export const isHeldOut = order => Boolean(order?.steps.length && order.measure);
 
 // Draw the order's curve. Returns the scales, so that a budget can be marked without drawing all again.
 export function drawOrder(plot, order, unit, height, choose) {

@@ -1,6 +1,6 @@
 // Step 3: the order, what moved, the curve, and how it is computed.
 
-import { curveLegend, drawOrder, isJudged, markBudget, onResize, widthOf } from "./chart.js";
+import { curveLegend, drawOrder, isHeldOut, markBudget, onResize, widthOf } from "./chart.js";
 import { $, dim, el, onCommit, setField, setText } from "./dom.js";
 import { amount, named, number } from "./charts.js";
 
@@ -46,7 +46,7 @@ export function setUpOrder(session, setBudget) {
   let drawn = "", chart = null;
   const redraw = () => {
     const order = session.part("order");
-    if (!isJudged(order)) return;
+    if (!isHeldOut(order)) return;
     chart = drawOrder(plot, order, session.state.unit, widthOf(plot) < 480 ? 240 : 250, setBudget);
     markBudget(chart, session.state.budget);
   };
@@ -57,7 +57,7 @@ export function setUpOrder(session, setBudget) {
     if (measure) setText($("value-head"), measure.label);
     $("steps").replaceChildren(...order.steps.map(step => el("tr", { "data-group": step.group }, el("td", { class: "num" }, String(step.step)), el("th", { scope: "row" }, ...named(step.group)), el("td", { class: "moved" }, movedMark(step)),
       el("td", { class: "num" }, amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)), el("td", { class: "num" }, step.agreement === null ? "" : `${step.agreement} of ${measure.folds}`))));
-    if (!isJudged(order)) return;
+    if (!isHeldOut(order)) return;
     const names = new Set(session.state.groups.map(group => group.name)), pairs = order.steps.some(step => !names.has(step.group));
     const both = pairs ? " A group with × in its name is a pair of columns. It costs nothing once both columns are bought." : "";
     const never = order.left_out_of_order?.length ? ` Never bought: ${order.left_out_of_order.join(", ")}.` : "";
@@ -73,7 +73,7 @@ export function setUpOrder(session, setBudget) {
     const first = fresh && order?.preliminary === true;
     dim(result, !fresh);
     // The curve, and what is said of it, belong to the order before.
-    for (const id of ["order-curve", "order-about"]) { $(id).hidden = !chart && !isJudged(order); dim($(id), first); }
+    for (const id of ["order-curve", "order-about"]) { $(id).hidden = !chart && !isHeldOut(order); dim($(id), first); }
     result.setAttribute("aria-busy", String(!fresh));
     result.hidden = !order?.steps.length;
     $("order-problem").hidden = !order?.error;

@@ -10,7 +10,7 @@ const LONG = 12, MOST_NAMED = 6;
 function kindText(column) {
   if (column.form) return "number in text";
   const kind = KINDS[column.kind] ?? column.kind;
-  return ["category", "text", "boolean"].includes(column.kind) && column.levels !== null ? `${kind}, ${count(column.levels, "value")}` : kind;
+  return ["category", "text", "boolean"].includes(column.kind) && column.categories !== null ? `${kind}, ${count(column.categories, "value")}` : kind;
 }
 function valuesText(column) {
   if (column.form) return column.form;

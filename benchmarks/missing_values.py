@@ -1,7 +1,7 @@
-"""Rows with gaps, answered by pattern: ``python benchmarks/gaps.py --write docs/results/gaps.md``.
+"""Rows with missing values, predicted by pattern: ``python benchmarks/missing_values.py``.
 
-Every row lacks some groups; rows that lack the same ones are answered together. Times are beside one plain prediction
-of the same rows, and beside one prediction per pattern with the names of its groups; some of the answers are compared.
+Every row lacks some groups; rows that lack the same ones are predicted together. Times are compared with one plain
+prediction of the same rows, and with one prediction per pattern from the names of its groups.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from budgetline import AnytimeClassifier, AnytimeRegressor
 
 @dataclass(frozen=True)
 class Effort:
-    """Rows, patterns, groups, columns of each group, and how many patterns are also answered alone."""
+    """Rows, patterns, groups, columns of each group, and how many patterns are also predicted alone."""
 
     rows: int = 12_000
     patterns: int = 1_000
@@ -33,7 +33,9 @@ QUICK = Effort(rows=400, patterns=30, groups=5, widths=(2,), alone=3)
 
 def report(effort: Effort) -> list[str]:
     """Return the table, as lines."""
-    head = f"{effort.rows:,} rows, {effort.patterns:,} patterns of gaps, {effort.groups} groups; a pattern lacks 30 %."
+    head = (
+        f"{effort.rows:,} rows, {effort.patterns:,} patterns of missing values, {effort.groups} groups, 30 % missing."
+    )
     names = ["model", "columns", "plain, s", "by pattern, s", "ratio", "per pattern, ms", "alone, ms", "difference"]
     lines = [head, "", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for width in effort.widths:
@@ -54,17 +56,17 @@ def _row(make: Callable[[list[list[int]]], Any], width: int, effort: Effort) -> 
     groups = [list(range(j * width, (j + 1) * width)) for j in range(effort.groups)]
     X = rng.normal(size=(effort.rows, width * effort.groups))
     model = make(groups).fit(X, X @ rng.normal(size=X.shape[1]) + 5 * rng.normal(size=len(X)) > 8)
-    answer = model.decision_function if hasattr(model, "decision_function") else model.predict
+    predict = model.decision_function if hasattr(model, "decision_function") else model.predict
     lacking = rng.random((effort.patterns, effort.groups)) < 0.3
     of_row = rng.integers(effort.patterns, size=effort.rows)
     gappy = np.where(np.repeat(lacking[of_row], width, axis=1), np.nan, X)
-    plain, _ = _timed(lambda: answer(X))
-    by_pattern, found = _timed(lambda: answer(gappy, available="auto"))
+    plain, _ = _timed(lambda: predict(X))
+    by_pattern, found = _timed(lambda: predict(gappy, available="auto"))
     some = np.unique(of_row)[: effort.alone]
     rows = [np.flatnonzero(of_row == k) for k in some]
     alone, each = _timed(
         lambda: [
-            answer(X[r], available=np.flatnonzero(~lacking[k]).astype(str)) for k, r in zip(some, rows, strict=True)
+            predict(X[r], available=np.flatnonzero(~lacking[k]).astype(str)) for k, r in zip(some, rows, strict=True)
         ]
     )
     worst = max(float(np.abs(a - found[r]).max()) for a, r in zip(each, rows, strict=True))

@@ -56,7 +56,7 @@ def with_gaps(X, rng, share=0.4):
     return X, there
 
 
-def answer(model, X, **keywords):
+def result(model, X, **keywords):
     return getattr(model, "predict_proba" if hasattr(model, "predict_proba") else "predict")(X, **keywords)
 
 
@@ -68,10 +68,10 @@ def test_each_row_is_answered_from_the_groups_it_has(kind):
     """Against one prediction per row, with the names of its groups; 31 patterns take the shared inverse."""
     model, X, rng = fitted(kind)
     gappy, there = with_gaps(X, rng)
-    found = answer(model, gappy, available="auto")
+    found = result(model, gappy, available="auto")
     for i in range(len(X)):
         names = [group for group in COLUMNS if there[group][i]]
-        np.testing.assert_allclose(found[i], answer(model, X[i : i + 1], available=names)[0], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found[i], result(model, X[i : i + 1], available=names)[0], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["squared", "two classes"])
@@ -83,22 +83,22 @@ def test_a_budget_or_a_stage_limits_the_groups(kind, choice):
     bought = order.groups[: choice["stage"] if "stage" in choice else order.stage_at(choice["budget"])]
     for group in set(COLUMNS) - set(bought):
         gappy[:5, COLUMNS[group][0]] = np.inf  # not read
-    found = answer(model, gappy, available="auto", **choice)
+    found = result(model, gappy, available="auto", **choice)
     for i in range(0, len(X), 7):
         names = [group for group in bought if there[group][i]]
-        np.testing.assert_allclose(found[i], answer(model, X[i : i + 1], available=names)[0], rtol=1e-9)
+        np.testing.assert_allclose(found[i], result(model, X[i : i + 1], available=names)[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_without_gaps_it_is_the_plain_answer_and_without_values_that_of_no_group(kind):
     model, X, _ = fitted(kind)
-    np.testing.assert_allclose(answer(model, X, available="auto"), answer(model, X), rtol=1e-12, atol=1e-13)
-    nothing = answer(model, np.full((2, 7), np.nan), available="auto")
-    np.testing.assert_allclose(nothing, answer(model, X[:2], stage=0), rtol=1e-12)
-    assert model.score(X, answer_labels(model, X), available="auto") == 1.0
+    np.testing.assert_allclose(result(model, X, available="auto"), result(model, X), rtol=1e-12, atol=1e-13)
+    nothing = result(model, np.full((2, 7), np.nan), available="auto")
+    np.testing.assert_allclose(nothing, result(model, X[:2], stage=0), rtol=1e-12)
+    assert model.score(X, result_labels(model, X), available="auto") == 1.0
 
 
-def answer_labels(model, X):
+def result_labels(model, X):
     return model.predict(X)
 
 
@@ -111,9 +111,9 @@ def test_the_lasso_and_chosen_alphas_answer_too():
         (AnytimeClassifierCV(COLUMNS, rule="omp", alphas=[1e-3, 1e-1], cv=2), score > np.median(score)),
     ):
         model.fit(X, y)
-        found = answer(model, gappy, available="auto")
+        found = result(model, gappy, available="auto")
         for i in range(0, 60, 3):
-            np.testing.assert_allclose(found[i], answer(model, X[i : i + 1], available=names[i])[0], rtol=1e-8)
+            np.testing.assert_allclose(found[i], result(model, X[i : i + 1], available=names[i])[0], rtol=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["NaN", "None", "nullable", "polars", "pyarrow"])
@@ -139,7 +139,7 @@ def test_what_counts_as_missing_in_frames(kind):
 def test_tables_that_cannot_have_gaps(convert):
     model, X, _ = fitted("two classes")
     X = convert(X)
-    np.testing.assert_allclose(answer(model, X, available="auto"), answer(model, X), rtol=1e-12)
+    np.testing.assert_allclose(result(model, X, available="auto"), result(model, X), rtol=1e-12)
 
 
 def test_a_group_of_which_a_part_is_missing_is_an_error():
