@@ -33,9 +33,7 @@ QUICK = Effort(rows=400, patterns=30, groups=5, widths=(2,), alone=3)
 
 def report(effort: Effort) -> list[str]:
     """Return the table, as lines."""
-    head = (
-        f"{effort.rows:,} rows, {effort.patterns:,} patterns of missing values, {effort.groups} groups, 30 % missing."
-    )
+    head = f"{effort.rows:,} rows, {effort.patterns:,} patterns of missing values, {effort.groups} groups"
     names = ["model", "columns", "plain, s", "by pattern, s", "ratio", "per pattern, ms", "alone, ms", "difference"]
     lines = [head, "", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for width in effort.widths:

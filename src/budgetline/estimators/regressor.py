@@ -237,8 +237,8 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
         model: AnytimeModel | None = getattr(self, "model_", None)
         if model is not None and model.moments is None:
             raise ValueError(
-                "this model keeps no moments: X is too wide, or the loss is not squared error. Start with partial_fit or "
-                "a source"
+                "this model keeps no moments: X is too wide, or the loss is not squared error. Start with partial_fit "
+                "or a source"
             )
         training, recipe = self._from_table(X, y, sample_weight, model)
         if model is not None and not np.array_equal(model.layout.read, training.layout.read):
