@@ -626,7 +626,7 @@ ERRORS = {
     "binary YAML": ([*FIT, "-g", "binary.yaml"], "binary.yaml: "),
     "other YAML": ([*FIT, "-g", "list.yaml"], "list.yaml: expected a mapping with the key 'groups'"),
     "cost": ([*FIT, "-g", "cost.yaml"], "cost.yaml: the cost of group 'rest' is not a number: 'dear'"),
-    "column type": ([*FIT, "-g", "type.yaml"], "type.yaml: group 'a': columns must be"),
+    "column type": ([*FIT, "-g", "type.yaml"], "type.yaml: group 'a': column '1.5' is not in the data"),
     "target in a group": (
         [*FIT, "-g", "with_target.yaml"],
         "column 'target' is in group 'rest', and --target names it",
