@@ -8,10 +8,12 @@ from html import unescape
 from os.path import normpath
 from pathlib import Path
 from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 from browser import NEEDS_BROWSER, chromium, new_context
 from griffe import DocstringSectionParameters
+from PIL import Image
 
 import budgetline
 import budgetline.datasets
@@ -21,6 +23,7 @@ ELSEWHERE = re.compile(r"https?://(?!www\.w3\.org/)")
 
 
 sys.path.append(str(ROOT / "tools"))
+from benchmark_pictures import IMAGES, PICTURES  # noqa: E402
 from docstrings import entries_of, undescribed  # noqa: E402
 from site_pages import is_shown, linked, object_of, objects, path_of  # noqa: E402
 
@@ -104,6 +107,28 @@ def test_a_parameter_is_described_by_the_object_that_its_docstring_names():
     assert alpha.description.startswith("Ridge constant")
     text = "The ``AnytimeClassifier`` and `plan`, `AnytimeClassifier`.\n\n```python\n`AnytimeRegressor`\n```\n"
     assert linked(text) == text.replace("``AnytimeClassifier``", "[`AnytimeClassifier`][budgetline.AnytimeClassifier]")
+
+
+def test_every_picture_can_be_shown():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = [(page, name) for page in pages for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text("utf-8"))]
+    pictures = {(page.parent / name).resolve() for page, name in named}
+    assert len(pictures) > 30
+    for picture in pictures:
+        if picture.suffix == ".svg":
+            root = ElementTree.parse(picture).getroot()
+            assert root.tag == "{http://www.w3.org/2000/svg}svg", picture
+            assert len(list(root.iter())) > 20, picture
+        else:
+            with Image.open(picture) as image:
+                image.load()
+                assert min(image.size) > 100, picture
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_pictures_of_the_benchmarks_show_what_the_results_say(name):
+    assert PICTURES[name]() == (IMAGES / name).read_text(encoding="utf-8"), "python tools/benchmark_pictures.py"
+    assert f"(images/{name})" in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 
 
 def test_links_inside_the_site_lead_somewhere(site):
