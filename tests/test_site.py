@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import NEEDS_BROWSER, chromium, new_context
-from griffe import DocstringSectionParameters
+from griffe import DocstringSectionAttributes, DocstringSectionParameters
 from PIL import Image
 
 import budgetline
@@ -25,7 +25,7 @@ ELSEWHERE = re.compile(r"https?://(?!www\.w3\.org/)")
 sys.path.append(str(ROOT / "tools"))
 from benchmark_pictures import IMAGES, PICTURES  # noqa: E402
 from docstrings import entries_of, undescribed  # noqa: E402
-from site_pages import is_shown, linked, object_of, objects, path_of  # noqa: E402
+from site_pages import INTERNAL, ROUTING, is_shown, linked, object_of, objects, path_of  # noqa: E402
 
 
 def test_every_public_name_is_in_the_reference():
@@ -89,8 +89,33 @@ def test_the_reference_has_no_source_markup(site):
     assert {name: found for name, page in pages.items() if (found := markup.findall(page))} == {}
 
 
+def test_every_public_member_of_a_class_is_on_its_page(site):
+    """As Python lists them, whatever kind of descriptor they are: a rule of the site may leave out only names."""
+    count = 0
+    for name in filter(lambda name: inspect.isclass(object_of(name)), objects()):
+        cls, page = object_of(name), (site / path_of(name)).with_suffix(".html").read_text(encoding="utf-8")
+        left_out = INTERNAL.get(cls.__name__, ())
+        members = {} if left_out == "all" else dict(inspect.getmembers(cls, callable))
+        assert left_out == "all" or all(hasattr(cls, m) for m in left_out), name
+        ours = [m for m, found in members.items() if "budgetline." in f"{getattr(found, '__module__', None)}"]
+        wanted = [m for m in ours if not m.startswith("_") and m not in left_out and not ROUTING.fullmatch(m)]
+        assert [m for m in wanted if not re.search(rf'id="[\w.]+\.{m}"', page)] == [], name
+        count += len(wanted)
+    assert count > 150
+    classifier = (site / "api" / "AnytimeClassifier.html").read_text(encoding="utf-8")
+    assert all(f"AnytimeClassifier.{m}" in classifier for m in ("predict_proba", "staged_decision_function", "plan"))
+    assert "__dict__" not in (site / "api" / "glm.ConvexLoss.html").read_text(encoding="utf-8")
+
+
+ENTRY = re.compile(r'<li class="doc-section-item.*?</li>', re.DOTALL)
+
+
 def test_parameters_are_described_where_they_are_used(site):
-    pages = {name: text_of(page) for name, page in pages_of(site).items() if name.startswith("api/")}
+    html = {name: page for name, page in pages_of(site).items() if name.startswith("api/")}
+    entries = [(name, text_of(item)) for name, page in html.items() for item in ENTRY.findall(page)]
+    assert len(entries) > 1000
+    assert [(name, text) for name, text in entries if not text.partition("–")[2].strip()] == []
+    pages = {name: text_of(page) for name, page in html.items()}
     sources = ["predict", "plan", "the constructor", *(name for name in objects() if name[0].isupper())]
     pointers = re.compile(rf"\bas in\s+(?:{'|'.join(sources)})\b", re.IGNORECASE)
     assert {name: found for name, page in pages.items() if (found := pointers.findall(page))} == {}
@@ -100,6 +125,26 @@ def test_parameters_are_described_where_they_are_used(site):
     found = {name: undescribed(value, owner) for name, value, owner in all_of_them if callable(value)}
     assert len(found) > 200
     assert {name: parameters for name, parameters in found.items() if parameters} == {}
+
+
+def test_what_is_said_of_one_parameter_is_said_of_it_only():
+    attributes = entries_of(budgetline.AnytimeClassifier, DocstringSectionAttributes)
+    assert [name for name, entry in attributes.items() if "log odds" in entry.description] == ["coef_path_"]
+    parameters = entries_of(budgetline.AnytimeClassifier, DocstringSectionParameters)
+    assert [name for name, entry in parameters.items() if "LogisticRegression" in entry.description] == ["alpha"]
+    assert "classes_" not in entries_of(budgetline.AnytimeRanker, DocstringSectionAttributes)
+
+    def unclear():
+        """Learn.
+
+        Parameters
+        ----------
+        alpha, correction : float
+            As in ``AnytimeRegressor``. Only one of them.
+        """
+
+    with pytest.raises(ValueError, match=r"alpha, correction: which of them is .* an entry of its own"):
+        entries_of(unclear, DocstringSectionParameters)
 
 
 def test_a_parameter_is_described_by_the_object_that_its_docstring_names():

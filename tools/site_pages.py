@@ -8,6 +8,7 @@ import io
 import json
 import re
 import sys
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,17 +69,18 @@ INTERNAL = {
     "Doubling": "all",
     "RandomOrder": "all",
     "AnytimeModel": [
-        "answer", "answers", "encode_target", "labels_of", "mean_over_rows", "null_result", "respond", "scored",
-        "scores",
-        "stage_results", "staged", "table",
+        "encode_target", "labels_of", "mean_over_rows", "null_result", "respond", "result", "results", "scored",
+        "scores", "stage_results", "staged", "table",
     ],
     "FeatureGroups": ["resolve"],
     "Encoding": ["check_columns", "of"],
-    "Source": ["encoded", "fingerprint", "reading"],
+    "Source": ["encoded", "reading"],
     "Moments": ["mean_squared_error", "scaled", "select", "standardisation", "varying"],
     "EarlyExit": ["check"],
 }  # fmt: skip
 """Methods that only the library calls."""
+ROUTING = re.compile(r"set_.*_request|get_metadata_routing")
+"""Methods that scikit-learn adds."""
 
 
 def objects() -> list[str]:
@@ -102,11 +104,8 @@ def see_also(name: str) -> str:
 
 
 NAMES = r"`+[\w.]+`+"
-POINTER = re.compile(
-    r"[;,.]? ?(?:other )?(?:parameters and attributes|arguments|keywords|parameters) as in\s+"
-    rf"(?:{NAMES}(?:,\s+|\s+and\s+)?)+",
-    re.IGNORECASE,
-)
+POINTED = r"(?:parameters and attributes|arguments|keywords|parameters) as in\s+"
+POINTER = re.compile(rf"[;,.]? ?(?:other )?{POINTED}(?:{NAMES}(?:,\s+|\s+and\s+)?)+", re.IGNORECASE)
 
 
 def without_pointers(text: str) -> str:
@@ -131,6 +130,8 @@ def page_of(name: str) -> str:
     found = object_of(name)
     members = [m for m in dir(found) if inspect.isclass(found) and is_shown(found, m)]
     options = {"heading_level": 1, "show_root_full_path": False, "members": members}
+    if not members:
+        options |= {"inherited_members": False, "summary": False}
     return f"::: {identifier_of(name)}\n    options: {json.dumps(options)}\n\n{see_also(name)}\n"
 
 
@@ -171,13 +172,13 @@ def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
 
 
 def is_shown(cls: type, member: str) -> bool:
-    """Return whether a member of a class has a section: public methods and properties of ours."""
-    if member.startswith("_") or re.fullmatch(r"set_.*_request|get_metadata_routing", member):
+    """Return whether a member of a class has a section: public methods, whatever offers them, and properties."""
+    if member.startswith("_") or ROUTING.fullmatch(member):
         return False
     if member in INTERNAL.get(cls.__name__, ()) or INTERNAL.get(cls.__name__) == "all":
         return False
     kind = inspect.getattr_static(cls, member)
-    return isinstance(kind, (property, classmethod, staticmethod)) or inspect.isfunction(kind)
+    return isinstance(kind, (property, cached_property)) or callable(getattr(cls, member))
 
 
 def api_pages() -> dict[str, str]:
