@@ -25,7 +25,7 @@ ELSEWHERE = re.compile(r"https?://(?!www\.w3\.org/)")
 sys.path.append(str(ROOT / "tools"))
 from benchmark_pictures import IMAGES, PICTURES  # noqa: E402
 from docstrings import entries_of, undescribed  # noqa: E402
-from site_pages import INTERNAL, ROUTING, is_shown, linked, object_of, objects, path_of  # noqa: E402
+from site_pages import DOWNLOADS, INTERNAL, ROUTING, is_shown, linked, object_of, objects, path_of  # noqa: E402
 
 
 def test_every_public_name_is_in_the_reference():
@@ -60,7 +60,11 @@ def test_the_site_is_complete_and_self_contained(site):
     for name, page in pages.items():
         loaded = re.findall(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="([^"]+)"', page)
         assert not [where for where in loaded if ELSEWHERE.match(where)], name
-    assert (site / "heart.csv").read_text(encoding="utf-8").count("\n") == 304
+    rows = {name: (site / name).read_text(encoding="utf-8").count("\n") for name in DOWNLOADS}
+    assert (rows["heart.csv"], rows["bank.csv"]) == (304, 1132)
+    assert 'href="heart.csv"' in pages["quickstart.html"]
+    assert 'href="heart.yaml"' in pages["quickstart.html"]
+    assert 'href="../bank.csv"' in pages["gallery/raw_table.html"]
 
 
 def text_of(html):

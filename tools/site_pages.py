@@ -1,15 +1,17 @@
-"""Pages of the site that are made when it is built: one per public object, the changelog, and heart.csv."""
+"""Pages of the site that are made when it is built: one per public object, the changelog, and files to download."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import io
 import json
 import re
 import sys
+from contextlib import redirect_stdout
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mkdocs.structure.files import File, Files
@@ -148,19 +150,25 @@ def names_linked() -> dict[str, str]:
     return {**classes, **{name: name for name in names}}
 
 
+DOWNLOADS = ("heart.csv", "heart.yaml", "bank.csv")
 SPAN = re.compile(r"(?<![`\[])(`{1,2})([A-Za-z][\w.]+)\1(?!`)")
 CODE = re.compile(r"(^```.*?^```$|^#.*?$|^>>> .*?$|^ {4,}.*?$|\[[^\]]*\][(\[][^)\]]*[)\]])", re.DOTALL | re.MULTILINE)
 
 
-def linked(text: str, here: str = "") -> str:
-    """Turn code spans that name an object of the reference into links: the first of each, outside code and headings."""
+def linked(text: str, here: str = "", top: str = "../") -> str:
+    """Turn code spans that name an object of the reference, or a file to download, into links.
+
+    Only the first of each, outside code and headings. ``top`` leads from the page to the first one of the site.
+    """
     names, done = names_linked(), {here}
 
     def link(span: re.Match[str]) -> str:
         name = span[2].removeprefix("budgetline.")
-        if name not in names or name in done:
+        if (name not in names and name not in DOWNLOADS) or name in done:
             return span[0]
         done.add(name)
+        if name in DOWNLOADS:
+            return f"[`{name}`]({top}{name})"
         return f"[`{name.rpartition('.')[2]}`][{identifier_of(names[name])}]"
 
     return "".join(part if i % 2 else SPAN.sub(link, part) for i, part in enumerate(CODE.split(text)))
@@ -168,7 +176,8 @@ def linked(text: str, here: str = "") -> str:
 
 def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
     """Link the names of objects in a page that is not of the reference."""
-    return markdown if page.file.src_uri.startswith("api/") else linked(markdown)
+    path = page.file.src_uri
+    return markdown if path.startswith("api/") else linked(markdown, top="../" * path.count("/"))
 
 
 def is_shown(cls: type, member: str) -> bool:
@@ -194,12 +203,13 @@ def api_pages() -> dict[str, str]:
     return {"api/index.md": "\n".join(index), **pages}
 
 
-def heart_csv() -> str:
-    """Return the heart data as a file of 303 patients and their diagnosis."""
-    heart = importlib.import_module("budgetline.datasets").load_heart(as_frame=True)
-    text = io.StringIO()
-    heart.data.assign(disease=heart.target).to_csv(text, index=False)
-    return text.getvalue()
+def downloads() -> dict[str, str]:
+    """Return the files that the pages work with: what ``budgetline demo`` writes, and the calls of a bank."""
+    with TemporaryDirectory() as folder, redirect_stdout(StringIO()):
+        importlib.import_module("budgetline.cli").main(["demo", "--data", f"{folder}/heart.csv", "--quiet"])
+        files = {name: Path(folder, name).read_text(encoding="utf-8") for name in ("heart.csv", "heart.yaml")}
+    bank = importlib.import_module("budgetline.datasets").load_bank().frame
+    return {**files, "bank.csv": bank.to_csv(index=False)}
 
 
 def on_config(config: Any) -> Any:
@@ -213,7 +223,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages to those of docs/."""
-    made = {"project/changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), "heart.csv": heart_csv()}
-    for path, text in {**api_pages(), **made}.items():
+    made = {"project/changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")}
+    for path, text in {**api_pages(), **made, **downloads()}.items():
         files.append(File.generated(config, path, content=text))
     return files
