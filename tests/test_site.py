@@ -4,9 +4,14 @@ import inspect
 import re
 import subprocess
 import sys
+from functools import partial
 from html import unescape
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from importlib.util import find_spec
 from os.path import normpath
 from pathlib import Path
+from threading import Thread
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -254,3 +259,69 @@ def test_nothing_is_cut_off_on_any_page(site, cut_off):
     # tables of many columns may be scrolled on a phone
     narrow = {name: [what for what in cut_off(name, PHONE) if not what.startswith(TABLE)] for name in names}
     assert {name: found for name, found in narrow.items() if found} == {}
+
+
+# -- for everyone ----------------------------------------------------------------------------------------------
+
+SAMPLE = [
+    "index.html", "quickstart.html", "benchmarks.html", "when.html", "gallery/index.html", "guide/plans.html",
+    "without_code/command_line.html", "api/index.html", "api/AnytimeClassifier.html", "results/quality.html",
+    "404.html",
+]  # fmt: skip
+AXE = "() => axe.run().then(({violations}) => violations.map(v => [v.impact, v.id, v.nodes[0].html.slice(0, 160)]))"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files without a line for each."""
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def address(site):
+    """Return the address at which the site is served."""
+    with ThreadingHTTPServer(("localhost", 0), partial(Quiet, directory=site)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://localhost:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def violations(address):
+    """Return a function that tells what axe-core finds on a page."""
+    axe = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    with chromium() as browser:
+
+        def look(name, width, scheme, spoil=""):
+            page = new_context(browser, width, 900, color_scheme=scheme).new_page()
+            page.goto(f"{address}/{name}")
+            page.wait_for_function(TABLES_WRAPPED)
+            page.evaluate(f"() => {{ {spoil} }}")
+            page.evaluate(axe)
+            found = page.evaluate(AXE)
+            page.context.close()
+            return [where for impact, *where in found if impact in ("serious", "critical")]
+
+        yield look
+
+
+NEEDS_AXE = pytest.mark.skipif(
+    find_spec("axe_playwright_python") is None, reason="needs axe-core (pip install axe-playwright-python)"
+)
+
+
+@NEEDS_BROWSER
+@NEEDS_AXE
+@pytest.mark.slow
+def test_axe_finds_nothing_serious(violations):
+    seen = {(name, w, s): violations(name, w, s) for name in SAMPLE for w, s in ((LAPTOP, "light"), (PHONE, "dark"))}
+    assert {where: found for where, found in seen.items() if found} == {}
+
+
+@NEEDS_BROWSER
+@NEEDS_AXE
+@pytest.mark.slow
+def test_axe_finds_a_picture_without_words(violations):
+    spoil = "document.querySelector('main img').removeAttribute('alt')"
+    assert [rule for rule, html in violations("index.html", LAPTOP, "light", spoil)] == ["image-alt"]
