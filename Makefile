@@ -103,7 +103,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 $(DEMO): pyproject.toml $(shell find src -type f -not -name '*.pyc') | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[cli]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[all]'
 	touch $@
 
 $(READY): pyproject.toml | $(BIN)/python

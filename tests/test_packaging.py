@@ -62,6 +62,40 @@ def test_the_minimum_of_every_dependency_for_users_is_pinned():
     assert {"numpy", "pandas", "typer"} < {pin.split("==")[0] for pin in floors}
 
 
+# -- what make demo installs -----------------------------------------------------------------------------------
+
+IMPORTED_AS = {"pyyaml": "yaml", "python-calamine": "python_calamine", "array-api-strict": "array_api_strict"}
+BLOCKS = """
+import sys
+sys.modules |= dict.fromkeys({blocked!r})
+for code in {codes!r}:
+    exec(code)
+"""
+
+
+def packages_of(extras):
+    """Return what extras bring, as it is imported."""
+    found = set()
+    for requirement in (entry for extra in extras for entry in EXTRAS[extra]):
+        name, others = re.match(r"([\w-]+)(?:\[(.*?)\])?", requirement).groups()
+        found |= packages_of(others.split(",")) if name == "budgetline" else {IMPORTED_AS.get(name, name)}
+    return found
+
+
+def test_the_first_pages_run_with_what_make_demo_installs(tmp_path):
+    rule = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\n$(DEMO):")[2]
+    extras = re.search(r"pip install .* '\.\[([\w,]+)\]'", rule)[1]
+    brought = packages_of(extras.split(","))
+    assert packages_of(["all"]) == brought >= {"pandas", "matplotlib", "jinja2", "typer", "starlette"}
+    pages = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    codes = [code for text in texts for code in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)]
+    program = BLOCKS.format(blocked=sorted(packages_of(OURS) - brought), codes=codes)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "('cp', 'sex', 'age'" in run.stdout
+
+
 # -- without the extras ----------------------------------------------------------------------------------------
 
 PACKAGES = (

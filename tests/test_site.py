@@ -4,14 +4,21 @@ import inspect
 import re
 import subprocess
 import sys
+from functools import partial
 from html import unescape
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from importlib.util import find_spec
 from os.path import normpath
 from pathlib import Path
+from threading import Thread
 from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 from browser import NEEDS_BROWSER, chromium, new_context
-from griffe import DocstringSectionParameters
+from griffe import DocstringSectionAttributes, DocstringSectionParameters
+from PIL import Image
 
 import budgetline
 import budgetline.datasets
@@ -21,8 +28,9 @@ ELSEWHERE = re.compile(r"https?://(?!www\.w3\.org/)")
 
 
 sys.path.append(str(ROOT / "tools"))
+from benchmark_pictures import IMAGES, PICTURES  # noqa: E402
 from docstrings import entries_of, undescribed  # noqa: E402
-from site_pages import is_shown, linked, object_of, objects, path_of  # noqa: E402
+from site_pages import DOWNLOADS, INTERNAL, ROUTING, is_shown, linked, object_of, objects, path_of  # noqa: E402
 
 
 def test_every_public_name_is_in_the_reference():
@@ -57,7 +65,11 @@ def test_the_site_is_complete_and_self_contained(site):
     for name, page in pages.items():
         loaded = re.findall(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="([^"]+)"', page)
         assert not [where for where in loaded if ELSEWHERE.match(where)], name
-    assert (site / "heart.csv").read_text(encoding="utf-8").count("\n") == 304
+    rows = {name: (site / name).read_text(encoding="utf-8").count("\n") for name in DOWNLOADS}
+    assert (rows["heart.csv"], rows["bank.csv"]) == (304, 1132)
+    assert 'href="heart.csv"' in pages["quickstart.html"]
+    assert 'href="heart.yaml"' in pages["quickstart.html"]
+    assert 'href="../bank.csv"' in pages["gallery/raw_table.html"]
 
 
 def text_of(html):
@@ -86,8 +98,33 @@ def test_the_reference_has_no_source_markup(site):
     assert {name: found for name, page in pages.items() if (found := markup.findall(page))} == {}
 
 
+def test_every_public_member_of_a_class_is_on_its_page(site):
+    """As Python lists them, whatever kind of descriptor they are: a rule of the site may leave out only names."""
+    count = 0
+    for name in filter(lambda name: inspect.isclass(object_of(name)), objects()):
+        cls, page = object_of(name), (site / path_of(name)).with_suffix(".html").read_text(encoding="utf-8")
+        left_out = INTERNAL.get(cls.__name__, ())
+        members = {} if left_out == "all" else dict(inspect.getmembers(cls, callable))
+        assert left_out == "all" or all(hasattr(cls, m) for m in left_out), name
+        ours = [m for m, found in members.items() if "budgetline." in f"{getattr(found, '__module__', None)}"]
+        wanted = [m for m in ours if not m.startswith("_") and m not in left_out and not ROUTING.fullmatch(m)]
+        assert [m for m in wanted if not re.search(rf'id="[\w.]+\.{m}"', page)] == [], name
+        count += len(wanted)
+    assert count > 150
+    classifier = (site / "api" / "AnytimeClassifier.html").read_text(encoding="utf-8")
+    assert all(f"AnytimeClassifier.{m}" in classifier for m in ("predict_proba", "staged_decision_function", "plan"))
+    assert "__dict__" not in (site / "api" / "glm.ConvexLoss.html").read_text(encoding="utf-8")
+
+
+ENTRY = re.compile(r'<li class="doc-section-item.*?</li>', re.DOTALL)
+
+
 def test_parameters_are_described_where_they_are_used(site):
-    pages = {name: text_of(page) for name, page in pages_of(site).items() if name.startswith("api/")}
+    html = {name: page for name, page in pages_of(site).items() if name.startswith("api/")}
+    entries = [(name, text_of(item)) for name, page in html.items() for item in ENTRY.findall(page)]
+    assert len(entries) > 1000
+    assert [(name, text) for name, text in entries if not text.partition("–")[2].strip()] == []
+    pages = {name: text_of(page) for name, page in html.items()}
     sources = ["predict", "plan", "the constructor", *(name for name in objects() if name[0].isupper())]
     pointers = re.compile(rf"\bas in\s+(?:{'|'.join(sources)})\b", re.IGNORECASE)
     assert {name: found for name, page in pages.items() if (found := pointers.findall(page))} == {}
@@ -99,11 +136,53 @@ def test_parameters_are_described_where_they_are_used(site):
     assert {name: parameters for name, parameters in found.items() if parameters} == {}
 
 
+def test_what_is_said_of_one_parameter_is_said_of_it_only():
+    attributes = entries_of(budgetline.AnytimeClassifier, DocstringSectionAttributes)
+    assert [name for name, entry in attributes.items() if "log odds" in entry.description] == ["coef_path_"]
+    parameters = entries_of(budgetline.AnytimeClassifier, DocstringSectionParameters)
+    assert [name for name, entry in parameters.items() if "LogisticRegression" in entry.description] == ["alpha"]
+    assert "classes_" not in entries_of(budgetline.AnytimeRanker, DocstringSectionAttributes)
+
+    def unclear():
+        """Learn.
+
+        Parameters
+        ----------
+        alpha, correction : float
+            As in ``AnytimeRegressor``. Only one of them.
+        """
+
+    with pytest.raises(ValueError, match=r"alpha, correction: which of them is .* an entry of its own"):
+        entries_of(unclear, DocstringSectionParameters)
+
+
 def test_a_parameter_is_described_by_the_object_that_its_docstring_names():
     alpha = entries_of(budgetline.AnytimeSurvival, DocstringSectionParameters)["alpha"]
     assert alpha.description.startswith("Ridge constant")
     text = "The ``AnytimeClassifier`` and `plan`, `AnytimeClassifier`.\n\n```python\n`AnytimeRegressor`\n```\n"
     assert linked(text) == text.replace("``AnytimeClassifier``", "[`AnytimeClassifier`][budgetline.AnytimeClassifier]")
+
+
+def test_every_picture_can_be_shown():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = [(page, name) for page in pages for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text("utf-8"))]
+    pictures = {(page.parent / name).resolve() for page, name in named}
+    assert len(pictures) > 30
+    for picture in pictures:
+        if picture.suffix == ".svg":
+            root = ElementTree.parse(picture).getroot()
+            assert root.tag == "{http://www.w3.org/2000/svg}svg", picture
+            assert len(list(root.iter())) > 20, picture
+        else:
+            with Image.open(picture) as image:
+                image.load()
+                assert min(image.size) > 100, picture
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_pictures_of_the_benchmarks_show_what_the_results_say(name):
+    assert PICTURES[name]() == (IMAGES / name).read_text(encoding="utf-8"), "python tools/benchmark_pictures.py"
+    assert f"(images/{name})" in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 
 
 def test_links_inside_the_site_lead_somewhere(site):
@@ -180,3 +259,69 @@ def test_nothing_is_cut_off_on_any_page(site, cut_off):
     # tables of many columns may be scrolled on a phone
     narrow = {name: [what for what in cut_off(name, PHONE) if not what.startswith(TABLE)] for name in names}
     assert {name: found for name, found in narrow.items() if found} == {}
+
+
+# -- for everyone ----------------------------------------------------------------------------------------------
+
+SAMPLE = [
+    "index.html", "quickstart.html", "benchmarks.html", "when.html", "gallery/index.html", "guide/plans.html",
+    "without_code/command_line.html", "api/index.html", "api/AnytimeClassifier.html", "results/quality.html",
+    "404.html",
+]  # fmt: skip
+AXE = "() => axe.run().then(({violations}) => violations.map(v => [v.impact, v.id, v.nodes[0].html.slice(0, 160)]))"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files without a line for each."""
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def address(site):
+    """Return the address at which the site is served."""
+    with ThreadingHTTPServer(("localhost", 0), partial(Quiet, directory=site)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://localhost:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def violations(address):
+    """Return a function that tells what axe-core finds on a page."""
+    axe = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    with chromium() as browser:
+
+        def look(name, width, scheme, spoil=""):
+            page = new_context(browser, width, 900, color_scheme=scheme).new_page()
+            page.goto(f"{address}/{name}")
+            page.wait_for_function(TABLES_WRAPPED)
+            page.evaluate(f"() => {{ {spoil} }}")
+            page.evaluate(axe)
+            found = page.evaluate(AXE)
+            page.context.close()
+            return [where for impact, *where in found if impact in ("serious", "critical")]
+
+        yield look
+
+
+NEEDS_AXE = pytest.mark.skipif(
+    find_spec("axe_playwright_python") is None, reason="needs axe-core (pip install axe-playwright-python)"
+)
+
+
+@NEEDS_BROWSER
+@NEEDS_AXE
+@pytest.mark.slow
+def test_axe_finds_nothing_serious(violations):
+    seen = {(name, w, s): violations(name, w, s) for name in SAMPLE for w, s in ((LAPTOP, "light"), (PHONE, "dark"))}
+    assert {where: found for where, found in seen.items() if found} == {}
+
+
+@NEEDS_BROWSER
+@NEEDS_AXE
+@pytest.mark.slow
+def test_axe_finds_a_picture_without_words(violations):
+    spoil = "document.querySelector('main img').removeAttribute('alt')"
+    assert [rule for rule, html in violations("index.html", LAPTOP, "light", spoil)] == ["image-alt"]

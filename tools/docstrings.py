@@ -24,11 +24,11 @@ from griffe import (
 )
 
 sys.path.append(str(Path(__file__).parent))
-from site_pages import NAMES, linked, without_pointers
+from site_pages import NAMES, POINTED, linked, without_pointers
 
 ROOMS = ("budgetline", "budgetline.evaluation", "budgetline.optimality")
 BORROWED = re.compile(rf"\A[Aa]s in ({NAMES})[.,;:]?\s*")
-MENTIONED = re.compile(rf"\bas in\s+((?:{NAMES}(?:,\s+|\s+and\s+)?)+)", re.IGNORECASE)
+MENTIONED = re.compile(rf"{POINTED}((?:{NAMES}(?:,\s+|\s+and\s+)?)+)", re.IGNORECASE)
 SPAN = re.compile(r"(?<![`\[])(`{1,2})([\w.]+)\1(?!`)")
 KINDS = (DocstringSectionParameters, DocstringSectionAttributes)
 
@@ -67,10 +67,21 @@ def borrowed(item: DocstringParameter | DocstringAttribute, kind: type, owner: t
     return found
 
 
+def check_own_words(items: list[Any]) -> None:
+    """Raise an error if words that follow "As in ``X``" are about one of several names, of which nobody knows."""
+    names: dict[str, list[str]] = {}
+    for item in items:
+        names.setdefault(item.description, []).extend(item.name.split(", "))
+    for text, about in names.items():
+        if len(about) > 1 and BORROWED.match(text) and BORROWED.sub("", text):
+            raise ValueError(f"{', '.join(about)}: which of them is {text!r} about? Give it an entry of its own")
+
+
 def entries_of(found: Any, kind: type, owner: type | None = None) -> dict[str, Any]:
     """Return the parameters, or attributes, that an object's docstring describes, by name."""
-    sections = [section for section in sections_of(found) if isinstance(section, kind)]
-    own = {name: entry for s in sections for item in s.value for name, entry in borrowed(item, kind, owner).items()}
+    items = [item for section in sections_of(found) if isinstance(section, kind) for item in section.value]
+    check_own_words(items)
+    own = {name: entry for item in items for name, entry in borrowed(item, kind, owner).items()}
     others: dict[str, Any] = {}
     for mention in MENTIONED.findall(inspect.getdoc(found) or ""):
         for name in re.findall(NAMES, mention):
@@ -94,11 +105,12 @@ def complete(found: Any, owner: type | None, sections: list[DocstringSection]) -
 
 
 def undescribed(found: Any, owner: type | None = None) -> list[str]:
-    """Return the parameters of a callable that its page says nothing of: no entry, and no word in the text."""
+    """Return what the page of a callable says nothing of: empty entries, and parameters that the text does not name."""
     entries = entries_of(found, KINDS[0], owner) | (entries_of(found, KINDS[1]) if inspect.isclass(found) else {})
     text = (inspect.getdoc(found) or "").partition("Examples\n---")[0]
     names = [name for name in parameters_of(found) if name not in entries]
-    return [name for name in names if not re.search(rf"\b{name}\b", text)]
+    empty = [name for name, entry in entries.items() if not entry.description.strip()]
+    return empty + [name for name in names if not re.search(rf"\b{name}\b", text)]
 
 
 def parameters_of(found: Any) -> list[str]:

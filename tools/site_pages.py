@@ -1,14 +1,17 @@
-"""Pages of the site that are made when it is built: one per public object, the changelog, and heart.csv."""
+"""Pages of the site that are made when it is built: one per public object, the changelog, and files to download."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import io
 import json
 import re
 import sys
+from contextlib import redirect_stdout
+from functools import cached_property
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mkdocs.structure.files import File, Files
@@ -68,17 +71,18 @@ INTERNAL = {
     "Doubling": "all",
     "RandomOrder": "all",
     "AnytimeModel": [
-        "answer", "answers", "encode_target", "labels_of", "mean_over_rows", "null_result", "respond", "scored",
-        "scores",
-        "stage_results", "staged", "table",
+        "encode_target", "labels_of", "mean_over_rows", "null_result", "respond", "result", "results", "scored",
+        "scores", "stage_results", "staged", "table",
     ],
     "FeatureGroups": ["resolve"],
     "Encoding": ["check_columns", "of"],
-    "Source": ["encoded", "fingerprint", "reading"],
+    "Source": ["encoded", "reading"],
     "Moments": ["mean_squared_error", "scaled", "select", "standardisation", "varying"],
     "EarlyExit": ["check"],
 }  # fmt: skip
 """Methods that only the library calls."""
+ROUTING = re.compile(r"set_.*_request|get_metadata_routing")
+"""Methods that scikit-learn adds."""
 
 
 def objects() -> list[str]:
@@ -102,11 +106,8 @@ def see_also(name: str) -> str:
 
 
 NAMES = r"`+[\w.]+`+"
-POINTER = re.compile(
-    r"[;,.]? ?(?:other )?(?:parameters and attributes|arguments|keywords|parameters) as in\s+"
-    rf"(?:{NAMES}(?:,\s+|\s+and\s+)?)+",
-    re.IGNORECASE,
-)
+POINTED = r"(?:parameters and attributes|arguments|keywords|parameters) as in\s+"
+POINTER = re.compile(rf"[;,.]? ?(?:other )?{POINTED}(?:{NAMES}(?:,\s+|\s+and\s+)?)+", re.IGNORECASE)
 
 
 def without_pointers(text: str) -> str:
@@ -131,6 +132,8 @@ def page_of(name: str) -> str:
     found = object_of(name)
     members = [m for m in dir(found) if inspect.isclass(found) and is_shown(found, m)]
     options = {"heading_level": 1, "show_root_full_path": False, "members": members}
+    if not members:
+        options |= {"inherited_members": False, "summary": False}
     return f"::: {identifier_of(name)}\n    options: {json.dumps(options)}\n\n{see_also(name)}\n"
 
 
@@ -147,19 +150,25 @@ def names_linked() -> dict[str, str]:
     return {**classes, **{name: name for name in names}}
 
 
+DOWNLOADS = ("heart.csv", "heart.yaml", "bank.csv")
 SPAN = re.compile(r"(?<![`\[])(`{1,2})([A-Za-z][\w.]+)\1(?!`)")
 CODE = re.compile(r"(^```.*?^```$|^#.*?$|^>>> .*?$|^ {4,}.*?$|\[[^\]]*\][(\[][^)\]]*[)\]])", re.DOTALL | re.MULTILINE)
 
 
-def linked(text: str, here: str = "") -> str:
-    """Turn code spans that name an object of the reference into links: the first of each, outside code and headings."""
+def linked(text: str, here: str = "", top: str = "../") -> str:
+    """Turn code spans that name an object of the reference, or a file to download, into links.
+
+    Only the first of each, outside code and headings. ``top`` leads from the page to the first one of the site.
+    """
     names, done = names_linked(), {here}
 
     def link(span: re.Match[str]) -> str:
         name = span[2].removeprefix("budgetline.")
-        if name not in names or name in done:
+        if (name not in names and name not in DOWNLOADS) or name in done:
             return span[0]
         done.add(name)
+        if name in DOWNLOADS:
+            return f"[`{name}`]({top}{name})"
         return f"[`{name.rpartition('.')[2]}`][{identifier_of(names[name])}]"
 
     return "".join(part if i % 2 else SPAN.sub(link, part) for i, part in enumerate(CODE.split(text)))
@@ -167,17 +176,18 @@ def linked(text: str, here: str = "") -> str:
 
 def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
     """Link the names of objects in a page that is not of the reference."""
-    return markdown if page.file.src_uri.startswith("api/") else linked(markdown)
+    path = page.file.src_uri
+    return markdown if path.startswith("api/") else linked(markdown, top="../" * path.count("/"))
 
 
 def is_shown(cls: type, member: str) -> bool:
-    """Return whether a member of a class has a section: public methods and properties of ours."""
-    if member.startswith("_") or re.fullmatch(r"set_.*_request|get_metadata_routing", member):
+    """Return whether a member of a class has a section: public methods, whatever offers them, and properties."""
+    if member.startswith("_") or ROUTING.fullmatch(member):
         return False
     if member in INTERNAL.get(cls.__name__, ()) or INTERNAL.get(cls.__name__) == "all":
         return False
     kind = inspect.getattr_static(cls, member)
-    return isinstance(kind, (property, classmethod, staticmethod)) or inspect.isfunction(kind)
+    return isinstance(kind, (property, cached_property)) or callable(getattr(cls, member))
 
 
 def api_pages() -> dict[str, str]:
@@ -193,12 +203,13 @@ def api_pages() -> dict[str, str]:
     return {"api/index.md": "\n".join(index), **pages}
 
 
-def heart_csv() -> str:
-    """Return the heart data as a file of 303 patients and their diagnosis."""
-    heart = importlib.import_module("budgetline.datasets").load_heart(as_frame=True)
-    text = io.StringIO()
-    heart.data.assign(disease=heart.target).to_csv(text, index=False)
-    return text.getvalue()
+def downloads() -> dict[str, str]:
+    """Return the files that the pages work with: what ``budgetline demo`` writes, and the calls of a bank."""
+    with TemporaryDirectory() as folder, redirect_stdout(StringIO()):
+        importlib.import_module("budgetline.cli").main(["demo", "--data", f"{folder}/heart.csv", "--quiet"])
+        files = {name: Path(folder, name).read_text(encoding="utf-8") for name in ("heart.csv", "heart.yaml")}
+    bank = importlib.import_module("budgetline.datasets").load_bank().frame
+    return {**files, "bank.csv": bank.to_csv(index=False)}
 
 
 def on_config(config: Any) -> Any:
@@ -212,7 +223,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages to those of docs/."""
-    made = {"project/changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), "heart.csv": heart_csv()}
-    for path, text in {**api_pages(), **made}.items():
+    made = {"project/changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")}
+    for path, text in {**api_pages(), **made, **downloads()}.items():
         files.append(File.generated(config, path, content=text))
     return files

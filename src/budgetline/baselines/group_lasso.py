@@ -72,14 +72,19 @@ class GroupLassoPath(AnytimeRegressor):
 
     Attributes
     ----------
-    sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, feature_groups_, model_
-        As in `AnytimeRegressor`. The gains of shrunken models are without the penalty. If the groups of
-        ``predict(available=...)`` are not a prefix of the sequence, least squares predicts, also with ``refit=False``.
+    sequence_
+        As in `AnytimeRegressor`. The gains of shrunken models are without the penalty.
+    model_
+        As in `AnytimeRegressor`. If the groups of ``predict(available=...)`` are not a prefix of the sequence, least
+        squares predicts, also with ``refit=False``.
+    order_, coef_path_, intercept_path_, coef_, intercept_, feature_groups_
+        As in `AnytimeRegressor`.
     lambdas_ : array of shape (L,)
         At most ``n_lambdas``, in the units of y per unit of cost.
     path_coef_ : array of shape (L, D) or (L, P, D)
         The lasso's coefficients at every λ, in the units of X and y.
     path_intercept_ : array of shape (L,) or (L, P)
+        The lasso's intercepts at every λ.
     dual_gaps_ : array of shape (L,)
         Duality gaps of the objective above.
     entry_lambdas_ : array of shape (groups,)

@@ -47,6 +47,7 @@ class Certificate(Tabular):
     Attributes
     ----------
     feature_groups : FeatureGroups
+        The groups, with their costs.
     order, values : int array and float array
         The sequence, as positions of groups, and the value of each of its prefixes: F, less the penalties if there
         are any.
@@ -68,6 +69,7 @@ class Certificate(Tabular):
     duals : array of shape (duals, columns, targets)
         u, in standardised columns, group after group; see ``docs/developers/mathematics.md``.
     leaf_budget, leaf_dual : int arrays of shape (leaves,)
+        Positions of the budget and of the dual of each leaf.
     leaf_included, leaf_excluded : bool arrays of shape (leaves, J)
         A leaf bounds, by one dual at one budget, the sets that contain all of some groups and none of others.
     weights : array, or None

@@ -138,9 +138,13 @@ class Source:
     Attributes
     ----------
     partitions : iterable of Partition
+        Parts that are read one after another, or on several machines.
     n_features : int
+        Number of features, D.
     feature_names : tuple of str, or None
+        Names of the features, if they have any.
     target_shape : () or (P,)
+        Shape of the target of one row.
     once : bool
         Whether it can be read only once.
     encoding : TableEncoding, or None

@@ -15,6 +15,11 @@ KINDS = ("linear", "spline", "categories")
 class Encoding:
     """What the columns of a raw table become: numbers, curves or categories, each inside the group of its column.
 
+    Text, declared categories (also of numbers) and flags are categories, decimals are numbers. Text is numbers or dates
+    if nearly all values have one form, such as "8.90%", "$4.99", "36 months" or "7-Jan-18"; "categories" keeps it text.
+    A missing or blank value is a category; of a number, it is the mean and a flag. Dates and times are numbers of days.
+    ``alpha`` is chosen from the data unless it is given.
+
     Parameters
     ----------
     numbers : {"linear", "spline", "categories"}
@@ -34,11 +39,6 @@ class Encoding:
         with the most to explain beyond the sum of both, with 2,000 design columns or fewer in all.
     columns : mapping column -> kind or settings
         By name (or position): ``{"zip": "categories", "age": {"numbers": "spline", "knots": 4}}``.
-
-    Text, declared categories (also of numbers) and flags are categories, decimals are numbers. Text is numbers or dates
-    if nearly all values have one form, such as "8.90%", "$4.99", "36 months" or "7-Jan-18"; "categories" keeps it text.
-    A missing or blank value is a category; of a number, it is the mean and a flag. Dates and times are numbers of days.
-    ``alpha`` is chosen from the data unless it is given.
 
     Examples
     --------

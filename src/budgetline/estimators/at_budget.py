@@ -31,6 +31,7 @@ class PredictsAtBudget:
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
+            The rows to predict.
         budget : float, optional
             Use the longest prefix of the sequence that costs no more.
         stage : int, optional
@@ -47,6 +48,7 @@ class PredictsAtBudget:
         Returns
         -------
         array of shape (n,), or (n, P) for several targets
+            A value or a label for every row.
         """
         return self._result("predict", X, budget, stage, available)
 
@@ -134,12 +136,12 @@ class ClassifiesAtBudget(PredictsAtBudget):
 
     @available_if(_offered("predict_log_proba"))  # type: ignore[untyped-decorator]
     def staged_predict_log_proba(self, X: object) -> Iterator[Float]:
-        """Yield the log probabilities after each group."""
+        """Yield the log probabilities for the rows of X after each group."""
         return self._staged("predict_log_proba", X)
 
     @available_if(_offered("decision_function"))  # type: ignore[untyped-decorator]
     def staged_decision_function(self, X: object) -> Iterator[Float]:
-        """Yield the scores after each group."""
+        """Yield the scores for the rows of X after each group."""
         return self._staged("decision_function", X)
 
     def _offers(self, method: str) -> bool:

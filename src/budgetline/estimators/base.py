@@ -104,6 +104,7 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         y : array of shape (n,), or (n, P) for several targets
             Labels of a classifier can be of any kind.
         sample_weight : array of shape (n,), optional
+            Weights of the rows.
         client : dask.distributed.Client, optional
             Read the partitions of a source in tasks there. Dask frames run on the default client, if there is one.
         progress : bool or None

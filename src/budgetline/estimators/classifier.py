@@ -63,8 +63,12 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
+            The rows to predict.
         coverage : float in (0, 1)
-        budget, stage, available
+            Share of new rows whose set holds the true class.
+        budget, stage
+            As in ``predict``.
+        available
             As in ``predict``. For sets that are not prefixes see ``AnytimeRegressorCV.predict_interval``.
         """
         check_is_fitted(self)
@@ -118,12 +122,15 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
         "forward" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened
         gradient (the paper's Algorithm 3), which is the fastest.
-    alpha, correction : float, "auto" or None; float
-        As in ``AnytimeRegressor``. ``LogisticRegression`` would call the ridge constant 1/(C·n), on standardised data.
+    alpha : float, "auto" or None
+        As in ``AnytimeRegressor``. ``LogisticRegression`` would call it 1/(C·n), on standardised data.
+    correction : float
+        As in ``AnytimeRegressor``.
     min_gain : float
         Stop when no group would explain at least this additional fraction of the deviance, by one Newton step and after
         the correction.
     class_weight : dict, "balanced" or None
+        Weights of the classes; "balanced" gives all classes the same total weight.
     tol : float
         Largest entry of the gradient, in units of the deviation of the class indicators, at which a stage counts as
         fitted.
@@ -131,8 +138,11 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     Attributes
     ----------
     classes_ : array of shape (P,)
-    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, n_passes_, model_
+        The labels, sorted.
+    coef_path_
         As in ``AnytimeRegressor``. For two classes the scores are log odds of the second one.
+    feature_groups_, sequence_, order_, intercept_path_, coef_, intercept_, alpha_, n_passes_, model_
+        As in ``AnytimeRegressor``.
 
     Examples
     --------

@@ -138,10 +138,10 @@ def checked_values(name: str, given: ArrayLike) -> Float:
 class AnytimeRegressorCV(BaseRegressor, HasSearch):
     """AnytimeRegressor with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
 
-    The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
-    held-out loss, for squared error 1 − MSE/MSE(training mean). ``alpha`` is chosen with the first of the
-    ``corrections``, then the correction with that ``alpha``. For squared error one pass over the data computes the
-    moments of every fold, and trying another ``alpha`` reads no data.
+    The model is fitted on all data with the best values. The score of a fold is the mean over budgets, spread evenly up
+    to the total cost, of the explained fraction of the held-out loss, for squared error 1 − MSE/MSE(training mean).
+    ``alpha`` is chosen with the first of the ``corrections``, then the correction with that ``alpha``. For squared
+    error one pass over the data computes the moments of every fold, and trying another ``alpha`` reads no data.
 
     Has the methods of ``AnytimeRegressor``, except those that learn from moments. A hash of their values assigns
     the rows of a source to folds.
@@ -170,6 +170,7 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
     Attributes
     ----------
     alpha_, correction_ : float
+        The chosen values.
     cv_scores_ : array of shape (n_alphas, n_folds)
         Scores of the alphas, with the first correction.
     correction_scores_ : array of shape (n_corrections, n_folds)
@@ -181,7 +182,7 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
     folds_that_agree_ : int array of shape (stages,)
         For each group, in how many folds it has been bought at the cost at which the order buys it.
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
-        As in ``AnytimeRegressor``, of the model fitted on all data with ``alpha_`` and ``correction_``.
+        As in ``AnytimeRegressor``.
 
     Examples
     --------
@@ -202,8 +203,9 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
 class AnytimeClassifierCV(BaseClassifier, HasSearch):
     """AnytimeClassifier with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
 
-    The score of a fold is the mean over budgets, spread evenly up to the total cost, of the explained fraction of the
-    held-out log loss, 1 − loss/loss(training frequencies). Has all methods of ``AnytimeClassifier``.
+    The model is fitted on all data with the best values. The score of a fold is the mean over budgets, spread evenly up
+    to the total cost, of the explained fraction of the held-out log loss, 1 − loss/loss(training frequencies). Has all
+    methods of ``AnytimeClassifier``.
 
     Parameters
     ----------
@@ -226,7 +228,7 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
     alpha_, correction_, cv_scores_, correction_scores_, held_out_, fold_costs_, folds_that_agree_
         As in ``AnytimeRegressorCV``.
     classes_, feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, n_passes_, model_
-        As in ``AnytimeClassifier``, of the model fitted on all data with ``alpha_`` and ``correction_``.
+        As in ``AnytimeClassifier``.
 
     Examples
     --------

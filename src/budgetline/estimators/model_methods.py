@@ -56,9 +56,11 @@ class ModelMethods:
         Parameters
         ----------
         budget : float
-        include, exclude : names of groups
-            Groups that must be in the set (with those that they require), or must not be (nor those that require them).
-            The groups of ``start`` are always in.
+            The largest total cost of the set.
+        include : names of groups
+            Groups that must be in the set, with those that they require. The groups of ``start`` are always in.
+        exclude : names of groups
+            Groups that must not be in the set, nor those that require them.
         time_limit : float
             Seconds for the search. Fits to the data are not counted.
         X, y, sample_weight
@@ -94,7 +96,17 @@ class ModelMethods:
         sample_weight: object = None,
         progress: Progress = None,
     ) -> tuple[Plan, ...]:
-        """Return the plans for several budgets, which share the time. Parameters as in ``plan``."""
+        """Return the plans for several budgets, which share the time. Parameters as in ``plan``.
+
+        Examples
+        --------
+        >>> from budgetline import AnytimeRegressor
+        >>> from budgetline.datasets import load_heart
+        >>> heart = load_heart()
+        >>> model = AnytimeRegressor(heart.feature_groups).fit(heart.data, heart.target)
+        >>> [plan.cost for plan in model.plans([3, 100], time_limit=60)]
+        [3.0, 93.3]
+        """
         check_is_fitted(self)
         data, wanted = self._training_data(X, y, sample_weight), {"include": include, "exclude": exclude}
         return plans(self.model_, budgets, **wanted, time_limit=time_limit, data=data, progress=progress)
@@ -123,6 +135,15 @@ class ModelMethods:
         NextGroups
             A table with ``groups``, ``along``, ``costs``, ``gains``, ``chances`` and ``to_frame()``. Groups that the
             sequence does not hold are in it only if the model has moments.
+
+        Examples
+        --------
+        >>> from budgetline import AnytimeRegressor
+        >>> from budgetline.datasets import load_heart
+        >>> heart = load_heart()
+        >>> model = AnytimeRegressor(heart.feature_groups).fit(heart.data, heart.target)
+        >>> model.next_groups(["cp", "ecg"], budget=95).groups[:3]
+        ('sex', 'age', 'trestbps')
         """
         check_is_fitted(self)
         return next_groups(self.model_, available, budget=budget, X=X)

@@ -63,8 +63,12 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
+            The rows to predict.
         coverage : float in (0, 1)
-        budget, stage, available
+            Share of new rows whose target lies between the bounds.
+        budget, stage
+            As in ``predict``.
+        available
             As in ``predict``. A set of groups that is no prefix has the errors of a stage that gains about as much, or
             less.
 
@@ -142,8 +146,10 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
     encoding : {"linear", "spline"}, Encoding or None
         What raw columns become: text, categories, flags, dates, numbers and missing values, see
         ``budgetline.Encoding``. None: X holds numbers, which are used as they are.
-    max_cost, max_groups : float or None, int or None
-        Leave out groups that would bring the total cost above this; stop after this many groups.
+    max_cost : float or None
+        Leave out groups that would bring the total cost above this.
+    max_groups : int or None
+        Stop after this many groups.
     min_gain : float
         Stop when no group would explain at least this additional fraction of the variance, after the correction.
     start : names of groups
@@ -220,7 +226,7 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
 
     @available_if(lambda self: self.loss == "squared_error")  # type: ignore[untyped-decorator]
     def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Add rows, given as in ``fit``, to those of earlier calls, and learn from all of them.
+        """Add rows to those of earlier calls, and learn from all of them; arguments as in ``fit``.
 
         Examples
         --------

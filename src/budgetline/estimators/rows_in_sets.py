@@ -162,8 +162,10 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 
     Attributes
     ----------
-    feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, model_
+    intercept_path_
         As in ``AnytimeRegressor``. Intercepts make the mean score zero; they change no order.
+    feature_groups_, sequence_, order_, coef_path_, coef_, intercept_, alpha_, model_
+        As in ``AnytimeRegressor``.
 
     Examples
     --------
@@ -226,12 +228,14 @@ class BaseSurvival(SetsEstimator):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
+            The training rows, in memory.
         time : array of shape (n,)
             Times of events or of censoring, ≥ 0. Or, without ``event``, a structured array with one field of flags, the
             event, and one of times, as scikit-survival has it.
         event : array of shape (n,), optional
             Whether the event happened at ``time``; otherwise the row is censored then.
         sample_weight : array of shape (n,), optional
+            Weights of the rows.
         strata : array of shape (n,), optional
             Rows are compared only with rows of the same stratum.
         """
@@ -248,6 +252,7 @@ class BaseSurvival(SetsEstimator):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
+            The rows to predict.
         times : array of shape (T,), optional
             Default: ``event_times_``, at most 500 times of events in the training data.
         budget, stage : float, int, optional
@@ -285,21 +290,23 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
     """Survival times with feature groups that are computed one after another: Cox's proportional hazards.
 
     Learns an order of the groups and, for every prefix of it, a linear log hazard by the partial likelihood.
-    ``predict`` returns risk scores: the higher, the earlier an event is expected.
+    ``predict`` returns risk scores: the higher, the earlier an event is expected; 0 for a row with mean values.
 
     Parameters
     ----------
     feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, encoding
         As in ``AnytimeRegressor``.
-    rule, alpha, correction, tol
-        As in ``AnytimeRanker``, but gradients are whitened by the covariance within sets of rows at risk.
+    rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
+        As in ``AnytimeClassifier``. Gradients are whitened by the covariance within sets of rows at risk.
+    alpha, correction, tol
+        As in ``AnytimeRanker``.
     ties : {"efron", "breslow"}
         How events at one time are counted.
 
     Attributes
     ----------
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, model_
-        As in ``AnytimeRanker``. A score of zero is that of a row with mean values.
+        As in ``AnytimeRanker``.
     event_times_, cumulative_hazards_ : arrays of shape (T,) and (1 + stages, T)
         Breslow's cumulative baseline hazards of all stages; not with strata.
 

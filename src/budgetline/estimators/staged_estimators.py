@@ -45,8 +45,10 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
         - int: this number of prefixes, including the whole order. The square roots of their costs are spread as evenly
           as the groups allow: small budgets, where most is gained, get more of them.
         - budgets: the prefix that each budget can pay for. Nothing is bought beyond the largest.
-    feature_groups, costs
+    feature_groups
         As in ``AnytimeRegressor``. Only for an order that is a list: a model has its own.
+    costs
+        As in ``AnytimeRegressor``. Only for an order that is a list.
     n_jobs : int, optional
         How many clones are fitted at once, as in scikit-learn.
 
@@ -61,6 +63,7 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
     order_estimator_ : estimator
         The clone of ``order`` that learned it, if one was fitted.
     feature_groups_ : FeatureGroups
+        The groups, with their costs.
     classes_ : array of shape (P,)
         For classifiers.
     n_features_in_, feature_names_in_
@@ -116,6 +119,7 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
         X : array, sparse matrix or data frame, shape (n, D)
             Estimator and order must accept its missing values and text.
         y : array of shape (n,), or (n, P) for regressors that accept several targets
+            The targets.
         sample_weight : array of shape (n,), optional
             For estimators that accept weights; of a pipeline, for its last step.
         progress : bool, None or "lines"

@@ -43,10 +43,12 @@ def budget_curve(
     Parameters
     ----------
     model : fitted estimator of this library, or a pipeline or search that ends in one
+        What predicts.
     X : array, sparse matrix, data frame, Moments or Source
         Held-out data. `Moments` (of X and y) determine the metrics of squared error. A source is read in chunks; only
         metrics that are not means over rows keep the predictions of all rows.
     y : array of shape (n,) or (n, P)
+        The true values.
     metric : str, scorer or function
         - "explained": F/R(∅), the share of the held-out loss of the intercept-only model that is removed, without the
           penalty (for squared error 1 − MSE/MSE₀, for classes 1 − log loss/log loss₀);
@@ -60,6 +62,7 @@ def budget_curve(
     pos_label : label, optional
         The positive class, of two, for metrics about one class: "f1", "precision", "recall", "average_precision", ….
     sample_weight : array of shape (n,), optional
+        Weights of the rows.
     qid : array of shape (n,), optional
         The query of each row, for NDCG.
 

@@ -135,6 +135,7 @@ def cascades(
     Parameters
     ----------
     model : fitted AnytimeRanker, AnytimeRankerCV, or another model with one score
+        What scores the documents.
     X, y, qid : table of shape (n, D), arrays of shape (n,)
         Held-out queries: the model was learned from others.
     k : int or None

@@ -143,7 +143,8 @@ def compare(
 
     Parameters
     ----------
-    estimators : mapping name -> estimator, whose clones are fitted
+    estimators : mapping name -> estimator
+        Clones of them are fitted.
     X, y, metric, pos_label, sample_weight, qid
         As in `budget_curve`.
     cv, groups, progress

@@ -33,7 +33,9 @@ class BudgetCurve(Tabular):
     values : array of shape (K,)
         ``values[0]`` is the model before any group.
     metric, label : str
+        The name of the metric, and what an axis says.
     greater_is_better : bool
+        Whether larger values are better.
     groups : tuple of str
         The group that each point adds, ``""`` for the first; empty if points do not belong to groups.
     folds, errors : tuple of BudgetCurve, and array of shape (K,) or None

@@ -40,9 +40,13 @@ class BudgetCurveDisplay:
     Attributes
     ----------
     curves : dict name -> BudgetCurve
+        The curves, by their labels.
     ax_, figure_ : matplotlib axes and figure
-    lines_, bands_ : lists of matplotlib lines, one per curve, and of collections, one per curve with errors
-    bound_, beyond_ : matplotlib line of the bound and the shaded region above it, or None
+        Where the curves are drawn.
+    lines_, bands_ : lists of matplotlib lines and collections
+        One line per curve, and one band per curve with errors.
+    bound_, beyond_ : matplotlib line and collection, or None
+        The bound of a certificate, and the shaded region above it.
 
     Examples
     --------

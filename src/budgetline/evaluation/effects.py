@@ -56,6 +56,14 @@ class Effect(Tabular):
         None if the dispersion of the loss is unknown, as for a ``ConvexLoss``, or too few rows are left to estimate it.
     free : float
         Degrees of freedom of the standard errors: infinity, if the dispersion is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetline import AnytimeRegressor
+    >>> effect = AnytimeRegressor(alpha=0.0).fit([[1.0], [2.0], [6.0]], [2.0, 4.0, 12.0]).effects()["0"]
+    >>> effect.name, round(float(np.ptp(effect.values) / np.ptp(effect.axes[0].numbers)), 6)
+    ('0', 2.0)
     """
 
     group: str
@@ -127,6 +135,7 @@ class Effects(Tabular):
     effects : tuple of Effect
         In the order of the sequence; columns of a group are together.
     stage : int
+        How many groups are bought.
 
     Examples
     --------
@@ -182,6 +191,7 @@ class Effects(Tabular):
         Returns
         -------
         list of matplotlib axes
+            One for each effect.
         """
         chosen = self.effects if names is None else [self[name] for name in names]
         return plot_effects([part for effect in chosen for part in effect.on_scores()], ax)

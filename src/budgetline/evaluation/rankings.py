@@ -52,7 +52,7 @@ def map_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int |
     Parameters
     ----------
     y_true, y_score, qid, k
-        As in `ndcg_score`; None: all ranks.
+        As in `ndcg_score`.
 
     Examples
     --------

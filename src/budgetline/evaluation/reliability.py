@@ -58,7 +58,8 @@ class ReliabilityDisplay:
     ----------
     curves : dict name -> Reliability
         ``predicted``, ``observed``, ``errors`` and ``rows`` of bins, and ``ece``, the expected calibration error.
-    ax_, figure_, lines_ : matplotlib axes, figure, and one container of error bars per curve
+    ax_, figure_, lines_ : matplotlib axes, figure and containers
+        Where the curves are drawn, and the error bars of each.
 
     Examples
     --------
@@ -154,6 +155,7 @@ class CoverageDisplay:
     Attributes
     ----------
     ax_, figure_, line_, band_ : matplotlib axes, figure, line and collection
+        Where the coverage is drawn, and what shows it.
 
     Examples
     --------

@@ -53,7 +53,10 @@ def concordance(time: ArrayLike, event: ArrayLike, scores: ArrayLike) -> float:
 
     Parameters
     ----------
-    time, event, scores : arrays of shape (n,)
+    time, event : arrays of shape (n,)
+        Times, and whether the event happened then; otherwise the row is censored.
+    scores : array of shape (n,)
+        Predicted risks: the higher, the earlier an event is expected.
 
     Examples
     --------

@@ -111,6 +111,7 @@ class FeatureGroups:
     Attributes
     ----------
     names : tuple of str
+        Names of the groups.
     columns : tuple of tuples of str or int
         Columns of each group, as given: names or positions.
     costs : float array of shape (J,), read-only
@@ -190,6 +191,7 @@ class FeatureGroups:
         Parameters
         ----------
         columns : data frame or names
+            The columns to group.
         sep : str
             What ends a prefix.
         prefixes : list of str, optional

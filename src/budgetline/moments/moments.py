@@ -40,11 +40,15 @@ class Moments:
     n_samples : int
         Number of rows of positive weight.
     weight : float
+        Total weight of the rows.
     mean, mean_low : arrays of shape (D + P,)
         The mean, and the rounding error of storing it in float64: merging parts must not lose digits.
     scatter : array of shape (D + P, D + P)
+        Weighted products of the centred columns and targets, summed over rows.
     target_shape : () for one target given as a vector, (P,) for P targets
+        Shape of the target of one row.
     feature_names : tuple of str, or None
+        Names of the columns, if they have any.
     eps : float
         Unit roundoff of the products: that of float32 if any part was accumulated in float32, and more if subtraction
         or weights near the smallest float64 have lost digits.
@@ -78,8 +82,11 @@ class Moments:
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
+            The rows.
         y : array of shape (n,) or (n, P)
+            Their targets.
         sample_weight : array of shape (n,), optional
+            Their weights.
 
         Examples
         --------

@@ -38,6 +38,7 @@ def certify(
     Parameters
     ----------
     model : fitted estimator of this library, its AnytimeModel, or a pipeline or search that ends in one
+        Whose order is certified.
     budgets : array, optional
         Further budgets of interest; every prefix and an even grid are always certified.
     time_limit : float

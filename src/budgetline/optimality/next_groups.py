@@ -138,7 +138,18 @@ def next_groups(
     budget: float | None = None,
     X: object = None,
 ) -> NextGroups:
-    """Rank what to buy next for a fitted model; parameters as in `budgetline.AnytimeRegressor.next_groups`."""
+    """Rank what to buy next for a fitted model; parameters as in `budgetline.AnytimeRegressor.next_groups`.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressor
+    >>> from budgetline.datasets import load_heart
+    >>> from budgetline.optimality import next_groups
+    >>> heart = load_heart()
+    >>> model = AnytimeRegressor(heart.feature_groups).fit(heart.data, heart.target)
+    >>> next_groups(model, ["cp", "ecg"], budget=95).groups[:3]
+    ('sex', 'age', 'trestbps')
+    """
     model = as_model(fitted)
     names, prices = model.groups.names, model.groups.prices
     most = np.inf if budget is None else check_number("budget", budget, "cost", ge=0)

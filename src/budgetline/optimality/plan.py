@@ -61,6 +61,7 @@ class Plan:
     groups : tuple of str
         In the order in which they are bought.
     cost : float
+        Total cost of the groups.
     explained : float
         F/R(∅): the share of the training risk that the set explains; an estimate where ``refitted`` is False.
     value : float
@@ -159,6 +160,16 @@ def plan(
     """Find the best set of groups of a fitted model for a budget; parameters as in `AnytimeRegressor.plan`.
 
     ``data`` are the training data and the recipe of the model, to which the plan is then fitted.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressor
+    >>> from budgetline.datasets import load_heart
+    >>> from budgetline.optimality import plan
+    >>> heart = load_heart()
+    >>> model = AnytimeRegressor(heart.feature_groups).fit(heart.data, heart.target)
+    >>> plan(model, 100, time_limit=60)
+    Plan(cp, sex, age, trestbps, exercise: cost 93.3, explains 46.6%, optimal)
     """
     found = plans(
         model, [budget], include=include, exclude=exclude, time_limit=time_limit, data=data, progress=progress
@@ -179,6 +190,16 @@ def plans(
     """Return the plans of a ``model`` for several ``budgets``, which share the time; parameters as in ``plan``.
 
     With ``data`` they are fitted to it.
+
+    Examples
+    --------
+    >>> from budgetline import AnytimeRegressor
+    >>> from budgetline.datasets import load_heart
+    >>> from budgetline.optimality import plans
+    >>> heart = load_heart()
+    >>> model = AnytimeRegressor(heart.feature_groups).fit(heart.data, heart.target)
+    >>> [each.cost for each in plans(model, [3, 100], time_limit=60)]
+    [3.0, 93.3]
     """
     known = as_model(model)
     refit = None if data is None else _refit_to(known, data)

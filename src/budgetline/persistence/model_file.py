@@ -84,6 +84,7 @@ def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | 
     Parameters
     ----------
     path : path
+        A file that ``save`` wrote.
     trusted : names of types
         For `StagedEstimators`: the types in the file that skops does not know to be safe, such as those of
         LightGBM. An error lists them. Name them only if you trust where the file comes from.

@@ -67,27 +67,28 @@ def make_report(
 ) -> Report:
     """Return the report of a fitted model: what each budget buys, and whether the order is worth it.
 
+    ``title`` is the heading, ``unit`` that of the costs, such as "dollars". A ``certificate`` of the model adds how
+    close the order is to optimal. ``random_state`` is the seed of the folds and of a random order.
+
     Parameters
     ----------
     model : fitted estimator of this library, or a pipeline or search that ends in one
+        What the report is about.
     X, y : the data that the model was fitted to, optional
         With them, the report has cross-validated values and other orders; without, the training curve only.
-    metric, pos_label : as in `budget_curve`
-        Default, by the task: "roc_auc", "accuracy", "ndcg@10", "concordance" or "explained"; without data "explained".
+    metric : str, scorer or function
+        As in `budget_curve`. Default: "roc_auc", "accuracy", "ndcg@10" or "concordance" by the task, or "explained".
     cv : int, splitter or iterable
         A number makes folds of shuffled rows, with equal shares of classes; for other folds pass a splitter.
     baselines : bool
         Whether to compare with other orders on the same folds.
-    sample_weight, qid, groups, progress : as in `cross_val_budget_curve`
-    random_state : int, the seed of the folds and of a random order
-    title, unit : the heading, and the unit of the costs, such as "dollars"
-    certificate : Certificate of this model, optional: the report then shows how close the order is to optimal
+    pos_label, sample_weight, qid, groups, progress
+        As in `cross_val_budget_curve`.
 
     Examples
     --------
-    >>> from budgetline import AnytimeRegressor, make_report
-    >>> from budgetline.datasets import load_nhanes
-    >>> nhanes = load_nhanes()
+    >>> from budgetline import AnytimeRegressor, datasets, make_report
+    >>> nhanes = datasets.load_nhanes()
     >>> model = AnytimeRegressor(nhanes.feature_groups).fit(nhanes.data, nhanes.target)
     >>> make_report(model, nhanes.data, nhanes.target, baselines=False, unit="points").headline
     '16 of 524 points buy 94 % of the held-out improvement from all 22 groups.'

@@ -39,8 +39,11 @@ class Report(Content):
     title, version, date, unit : str
         ``version`` is that of the library, ``unit`` that of the costs.
     task : record with kind, estimator, loss, classes
+        What was learned.
     data : record with rows, columns, groups, pairs, weighted, target
+        What it was learned from.
     settings : dict name -> text
+        Parameters of the estimator.
     measure : record with name, label, style, greater_is_better, folds, folds_made
         The metric of the curves.
     sequence : tuple of records with step, group, columns, cost, cumulative_cost, gain, explained, agreement
@@ -51,11 +54,13 @@ class Report(Content):
     curves : tuple of records with kind, label, costs, values, errors
         Of kind "training" and, where data were given, "cross-validated"; the first point is before any group.
     comparison : record with shares, budgets, methods; or None
+        Held-out values of other orders at shares of the total cost.
     certificate : record with budgets (achieved, bound, ratio, share, budget), timeliness, notes, curve; or None
         Shares F/R(∅) of the training data, with the ridge penalty; ``curve`` is the bound.
     shared : dict name -> cost and groups
         Costs that several groups share; the first of them pays it.
-    required : dict group -> groups that must be bought before it
+    required : dict group -> groups
+        Groups that must be bought before a group.
     effects : tuple of records with group, axes, output, of_class, values
         What columns add to the score at the last stage, those with the largest range of ``effects_in_all``.
     probabilities : record with thresholds, stages (stage, first, second); or None

@@ -56,6 +56,7 @@ class EarlyExit:
         Parameters
         ----------
         model : fitted classifier of this library, or its AnytimeModel
+            Whose decisions may come early.
         X : table of shape (n, D)
             Inputs with all columns; the training data are fine.
         threshold : float in (0, 1)
@@ -63,6 +64,7 @@ class EarlyExit:
         n_samples : int
             At most this many rows of X are used, drawn at random.
         random_state : int, RandomState or None
+            Seed of the draw.
         """
         found = check_model(model)
         if found.classes is None:

@@ -187,8 +187,10 @@ class AnytimeRunner:
         ----------
         raws : sequence of objects
             Extractors with ``batch=True`` get all of them at once, others one after the other.
-        deadline, budget, known
-            As in `predict`. One deadline is for the whole batch; budgets and known rows are per input.
+        deadline
+            As in `predict`. For the whole batch.
+        budget, known
+            As in `predict`.
         """
         *_, last = self._drive(self._request(check_raws(raws), False, deadline, budget, known), stream=False)
         return last

@@ -296,15 +296,19 @@ def greedy_sequence(
     objective : callable
         F(S) for a frozenset S of elements. About J²/2 evaluations are made.
     costs : mapping element -> cost
+        The elements, and what each costs.
     shared : mapping name -> (cost, elements), optional
         Costs that several elements share: paid once, by the first of them.
     requires : mapping element -> elements, optional
         Elements that must come before an element.
     schedule : {"greedy", "doubling"} or a schedule such as ``Doubling(c_min=2)``
+        Which of the remaining elements may come next.
     cost_sensitive : bool
         False: order by marginal gain alone.
-    max_cost, max_groups, min_gain
-        As in `AnytimeRegressor`, but ``min_gain`` is relative to F(everything) − F(∅).
+    max_cost, max_groups
+        As in `AnytimeRegressor`.
+    min_gain : float
+        Stop when no element would add at least this fraction of F(everything) − F(∅).
 
     Returns
     -------

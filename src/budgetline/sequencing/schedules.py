@@ -164,6 +164,7 @@ class RandomOrder:
     Parameters
     ----------
     random_state : int
+        Seed of the order.
 
     Examples
     --------
