@@ -188,14 +188,14 @@ HEAD = """\
 
 Made by `python experiments/tables.py --write docs/results/tables.md`.
 
-The paper's Agricultural data are proprietary and the Yahoo! data may not be redistributed: these are generated data of
-the same shapes (`make_agricultural`, `make_yahoo`), so the paper's numbers are only for orientation. Each
-is the mean held-out explained fraction F/R(∅) over budgets up to the stopping cost, mean ± standard error over folds
-and groupings (folds share training rows, so the error is too small as a statement about new data). The stopping cost is
-where CS-G-OMP has reached α of its final training objective. "linear" interpolates between groups, as the paper does;
-"step" counts a group when it has been paid for. The Oracles sort the steps of a curve by gain per cost as if they
-could be reordered: a heuristic, not an upper bound. Sparse is the cost-weighted group lasso; its prefixes are refitted,
-or keep the coefficients of the path ("shrunken").
+The paper's Agricultural data are proprietary and the Yahoo! data may not be redistributed. The data here are
+generated in the same shapes (`make_agricultural`, `make_yahoo`), so the paper's numbers are only for orientation.
+Each number is a timeliness: the mean held-out explained fraction F/R(∅) over budgets up to the stopping cost. It is a
+mean ± standard error over folds and groupings; folds share training rows, so the error is too small for statements
+about new data. The stopping cost is the cost at which CS-G-OMP has reached α of its final training objective.
+"linear" interpolates between groups, as the paper does. "step" counts a group once it is paid for. The Oracles sort
+the steps of a curve by gain per cost as if they could be reordered: a heuristic, not an upper bound. Sparse is the
+cost-weighted group lasso. Its prefixes are refitted, or keep the coefficients of the path ("shrunken").
 """
 
 
@@ -213,7 +213,7 @@ def first_table(effort: Effort, first: Results) -> list[str]:
             }
         ),
         "",
-        "The paper's ordering, by paired differences (linear):",
+        "The paper's ordering, tested by paired differences (linear interpolation):",
         "",
         *claims(first),
         "",
@@ -245,8 +245,8 @@ def why(gaps: list[float]) -> list[str]:
     return [
         "## Why FR and OMP are so close here",
         "",
-        f"FR is ahead of OMP by {min(gaps):+.4f} to {max(gaps):+.4f}, in the paper by +0.0019 to +0.0119. "
-        "[correlation.md](correlation.md) varies how the groups depend on each other, which decides this gap.",
+        f"FR is ahead of OMP by {min(gaps):+.4f} to {max(gaps):+.4f} here, and by +0.0019 to +0.0119 in the paper. "
+        f"The dependence between groups decides this difference; [another page](correlation.md) varies it.",
         "",
     ]
 

@@ -172,7 +172,7 @@ ORDERS: dict[str, tuple[str, Callable[[Training], Order]]] = {
     "omp": ("budgetline", ours("omp")),
     "score": ("budgetline", ours("score")),
     "group lasso, celer": ("celer", by_celer),
-    "group lasso, ours": ("budgetline", by_our_lasso),
+    "group lasso, budgetline": ("budgetline", by_our_lasso),
     "scikit-learn OMP, columns": ("sklearn", by_omp),
     "scikit-learn LassoLars, columns": ("sklearn", by_lars),
     "forward selection, columns": ("budgetline", forward_columns),
