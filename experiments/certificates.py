@@ -169,11 +169,11 @@ def certificate_section(results: list[Certified], seconds: float) -> list[str]:
     for found, share in below:
         achieved, _, known = found.at(share)
         why = (
-            f"a set is known that explains {known:.3f} of the bound, so it is the sequence that is far from the best"
+            f"A known set explains {known:.3f} of the bound, so the sequence itself is far from the best"
             if known >= GOAL
-            else f"the best set known explains {known:.3f} of the bound: the bound may be too high"
+            else f"The best known set explains {known:.3f} of the bound, so the bound may be too high"
         )
-        lines.append(f"- {found.data.name} at {share:.0%}: {achieved:.3f}; {why}.")
+        lines.append(f"- {found.data.name} at {share:.0%}: {achieved:.3f} is certified. {why}.")
     return [*lines, ""]
 
 

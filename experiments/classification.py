@@ -117,14 +117,14 @@ def quality_section(title: str, budgets: tuple[float, ...], mean: Scores, draws:
             cells = [f"{v:.3f} ± {s:.3f}" for v, s in zip(value[:, k], spread[:, k], strict=True)]
             lines.append(f"| {method} | {' | '.join(cells)} |")
         lines.append("")
-        for b, head in enumerate(heads):
-            lines.append(f"- Budget {head}: {verdict(b, k, mean, draws, divisor)}")
+        lines += ["| budget | best | within one standard error | behind |", "|---|---|---|---|"]
+        lines += [f"| {head} | {verdict(b, k, mean, draws, divisor)} |" for b, head in enumerate(heads)]
         lines.append("")
     return lines
 
 
 def verdict(b: int, k: int, mean: Scores, draws: Scores, divisor: float) -> str:
-    """Return who wins at a budget; differences are judged by their own standard error, on the same rows."""
+    """Return who wins at a budget, as cells; each difference has its own standard error, on the same rows."""
     ranked = sorted(METHODS, key=lambda m: -mean[m][b, k])
     best, same, close, behind = ranked[0], [], [], []
     for m in ranked[1:]:
@@ -132,8 +132,7 @@ def verdict(b: int, k: int, mean: Scores, draws: Scores, divisor: float) -> str:
         error = float((draws[best] - draws[m])[:, b, k].std(ddof=1) / divisor)
         (same if gap == error == 0 else close if gap <= error else behind).append(f"{m} (−{gap:.3f})")
     names = " = ".join([best, *(s.split(" (")[0] for s in same)])
-    parts = [f"best **{names}**", f"within one standard error: {'; '.join(close) or 'none'}"]
-    return "; ".join([*parts, f"behind: {'; '.join(behind) or 'none'}"]) + "."
+    return " | ".join([names, "; ".join(close), "; ".join(behind)])
 
 
 # -- predictions from any subset -------------------------------------------------------------------------------

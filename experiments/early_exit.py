@@ -189,15 +189,14 @@ def savings_verdict(figures: np.ndarray) -> str:
         gain, error = paired(figures[:, t, 2] - figures[:, t, 5])
         if np.abs(figures[:, t, 0] - figures[:, 0, 0]).max() > 0:
             (better if gain > 2 * error else worse if gain < -2 * error else open_).append(f"{below:g}")
-    parts = [f"{what} at {', '.join(at)}" for what, at in (("better", better), ("worse", worse)) if at]
-    undecided = f"level within two standard errors at {', '.join(open_)}" if open_ else ""
+    found = {"better at the thresholds": better, "worse at": worse, "level within two standard errors at": open_}
     above = [f"{below:g}" for t, below in enumerate(THRESHOLDS) if below and figures[:, t, 4].mean() >= below]
     kept = (
         f"At {', '.join(above)}, the share of decisions that differ is above the threshold"
         if above
         else ("The share of decisions that differ is below every threshold")
     )
-    verdict = " and ".join(part for part in [*parts, undecided] if part)
+    verdict = " and ".join(f"{what} {', '.join(at)}" for what, at in found.items() if at)
     return f"Compared with a fixed budget of the same mean cost, early exit is {verdict}. {kept}."
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -240,27 +240,29 @@ def table(column: dict[str, np.ndarray], names: list[str]) -> list[str]:
     return [*lines, *(f"| {m} | {' | '.join(summary(r, names))} |" for m, r in column.items())]
 
 
-def versus(a: str, b: str, column: dict[str, np.ndarray]) -> str:
-    """Return how often one method is ahead of another."""
-    known = ~np.isnan(column[a])
-    gap = column[a][known] - column[b][known]
-    ahead, behind = int(np.sum(gap > SAME)), int(np.sum(gap < -SAME))
-    return f"{a} is ahead of {b} on {ahead} problems, behind on {behind}, equal on {known.sum() - ahead - behind}"
+def versus(column: dict[str, np.ndarray], others: Iterable[str]) -> list[str]:
+    """Return on how many problems forward is ahead of each of the others, behind it, or equal."""
+    lines = ["| forward compared with | ahead | behind | equal |", "|---|---|---|---|"]
+    for other in others:
+        gap = (column["forward"] - column[other])[~np.isnan(column["forward"])]
+        ahead, behind = int(np.sum(gap > SAME)), int(np.sum(gap < -SAME))
+        lines.append(f"| {other} | {ahead} | {behind} | {gap.size - ahead - behind} |")
+    return [*lines, ""]
 
 
-def verdict(column: dict[str, np.ndarray]) -> str:
+def verdict(column: dict[str, np.ndarray]) -> list[str]:
     """Return who is best on average, who at worst, and how forward compares with the others."""
     means = {m: float(np.nanmean(r)) for m, r in column.items()}
     worsts = {m: float(np.nanmin(r)) for m, r in column.items()}
     by_mean, by_worst = max(means, key=means.__getitem__), max(worsts, key=worsts.__getitem__)
     loss = (1 - column["forward"][~np.isnan(column["forward"])]) * 100
-    return (
-        f"Best on average: **{by_mean}** ({means[by_mean]:.4f}); best at its worst: **{by_worst}** "
-        f"({worsts[by_worst]:.4f}). forward loses {loss.mean():.2f} % on average, {np.median(loss):.2f} % in the "
-        f"median and more than 1 % on {np.sum(loss > 1)} of {len(loss)} problems. "
-        + "; ".join(versus("forward", other, column) for other in METHODS if other != "forward")
-        + "."
-    )
+    return [
+        f"Best mean: **{by_mean}** ({means[by_mean]:.4f}). Best worst case: **{by_worst}** ({worsts[by_worst]:.4f}). "
+        f"forward loses {loss.mean():.2f} % on average, {np.median(loss):.2f} % in the median, and more than 1 % on "
+        f"{np.sum(loss > 1)} of {len(loss)} problems.",
+        "",
+        *versus(column, [other for other in METHODS if other != "forward"]),
+    ]
 
 
 def timeliness_section(results: list[Result]) -> list[str]:
@@ -277,7 +279,7 @@ def timeliness_section(results: list[Result]) -> list[str]:
                 f"The first group of forward is complete only at the stop, and so has no area, on {late} problems.",
                 "",
             ]
-        lines += [verdict(column), ""]
+        lines += verdict(column)
     return lines
 
 
@@ -291,8 +293,7 @@ def budget_section(results: list[Result]) -> list[str]:
         if empty := int(np.isnan(column["forward"]).sum()):
             lines += [f"Left out, as this budget buys nothing: {empty} of the problems.", ""]
         ranked = sorted(METHODS, key=lambda m: -float(np.nanmean(column[m])))
-        others = "; ".join(versus("forward", other, column) for other in (EXACT, REPLANNED))
-        lines += [f"Best on average among sequences: **{ranked[0]}**; {others}.", ""]
+        lines += [f"Best mean of the sequences: **{ranked[0]}**.", "", *versus(column, (EXACT, REPLANNED))]
     return lines
 
 
