@@ -297,19 +297,34 @@ adds the change that the remaining groups made on the sample.
 
 def report(effort: Effort) -> list[str]:
     """Run everything and return the lines of the report."""
-    sets = {"Heart": load_heart(), "Thyroid": load_thyroid()} thyroid = sets["Thyroid"] thyroid.data, thyroid.target =
-    thyroid.data[:: effort.thin], thyroid.target[:: effort.thin] lines = [HEAD] for name, data in sets.items(): found,
-    checked = savings(data, name, effort) repeats, folds = effort.folds[name] how = f"{repeats} × {folds}-fold
-    stratified cross-validation, {len(data.target)} rows" lines += [f"## {name}: {how}", "",
-    *savings_section(found[REGRESSION], data.feature_groups.costs.sum()), ""] lines +=
-    [savings_verdict(found[REGRESSION]), ""] lines += [f"A check: {checked} runs of `AnytimeRunner` stopped at the
-    same stages with the same probabilities.", ""] lines += [ "Cost, and share of decisions that differ, with and
-    without the regression:", "", *lowest_differ(found), "", ] lines += [HONEST] for name, data in sets.items():
-    estimates, changed, slopes = calibration(data, name, effort) lines += [f"### {name}: {effort.splits[name]} random
-    splits", "", *calibration_section(estimates, changed), ""] lines += [calibration_verdict(estimates, changed), ""]
-    if len(np.unique(data.target)) == 2: steps = ", ".join(f"{slope:.2f}" for slope in slopes) lines += [f"Slope when
-    the final log odds are regressed on the log odds after one, two, three and four groups: {steps}.", ""] return
-    lines
+    sets = {"Heart": load_heart(), "Thyroid": load_thyroid()}
+    thyroid = sets["Thyroid"]
+    thyroid.data, thyroid.target = thyroid.data[:: effort.thin], thyroid.target[:: effort.thin]
+    lines = [HEAD]
+    for name, data in sets.items():
+        found, checked = savings(data, name, effort)
+        repeats, folds = effort.folds[name]
+        how = f"{repeats} × {folds}-fold stratified cross-validation, {len(data.target)} rows"
+        lines += [f"## {name}: {how}", "", *savings_section(found[REGRESSION], data.feature_groups.costs.sum()), ""]
+        lines += [savings_verdict(found[REGRESSION]), ""]
+        same = f"{checked} runs of `AnytimeRunner` stopped at the same stages with the same probabilities."
+        lines += [f"A check: {same}", ""]
+        lines += [
+            "Cost, and share of decisions that differ, with and without the regression:",
+            "",
+            *lowest_differ(found),
+            "",
+        ]
+    lines += [HONEST]
+    for name, data in sets.items():
+        estimates, changed, slopes = calibration(data, name, effort)
+        lines += [f"### {name}: {effort.splits[name]} random splits", "", *calibration_section(estimates, changed), ""]
+        lines += [calibration_verdict(estimates, changed), ""]
+        if len(np.unique(data.target)) == 2:
+            steps = ", ".join(f"{slope:.2f}" for slope in slopes)
+            earlier = "the log odds after one, two, three and four groups"
+            lines += [f"Slope when the final log odds are regressed on {earlier}: {steps}.", ""]
+    return lines
 
 
 if __name__ == "__main__":

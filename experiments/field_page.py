@@ -189,7 +189,7 @@ def in_short(results: dict[str, Results]) -> list[str]:
             "than the published per-row method GDFS.",
             f"- **Spam**, mean over five splits: {ahead(five, 'AUROC', spam)} than GDFS on its one split, which is "
             "an "
-            f"easy one for ours ({signed(float((auc - five).mean()))} points above our mean).",
+            f"easy one for budgetline ({signed(float((auc - five).mean()))} points above its mean over splits).",
             f"- **Spam**, static methods. {against(spam, IMPORTANCE, OWN)} "
             f"{against(spam, NETWORK, 'a network in the order of a permutation test')}",
         ]
@@ -249,8 +249,8 @@ def spam_section(spam: Results) -> list[str]:
         own = [f"{auc[k]:.2f}", signed(auc[k] - GDFS_AUC[k]), f"{100 * spam.of(REFIT)[0, k]:.2f}"]
         hits = [f"{GDFS_ACCURACY[k]:.2f}", f"{accuracy[k]:.2f}", signed(accuracy[k] - GDFS_ACCURACY[k])]
         rows.append([f"{budget:g}", f"{GDFS_AUC[k]:.2f}", *own, *hits, mean_of(five, 2)])
-    head = ["k", "GDFS", "ours", "difference", "ours, refitted"]
-    head += ["GDFS, accuracy", "ours", "difference", "ours, 5 splits"]
+    head = ["k", "GDFS", "budgetline", "difference", "refitted"]
+    head += ["GDFS, accuracy", "budgetline", "difference", "5 splits"]
     ten = [k for k, budget in enumerate(spam.budgets) if budget <= 10]
     families = [f for f in (*FAMILIES, PLAN, IMPORTANCE, NETWORK) if spam.has(f)]
     by_family = []
@@ -292,7 +292,7 @@ def physionet_section(results: Results) -> list[str]:
         own = [mean_of(results.ours(metric)[:, k]) for metric in ("F1", "F1, tuned", "macro F1", "AUC")]
         others = [mean_of(results.of(f, "F1")[:, k]) for f in (REFIT, *extra)]
         rows.append([f"{budget:g}", f"{method} about {value:.2f}" if method else "", *own, *others])
-    names = ["k", "published F1", "ours, F1", "F1, tuned", "macro F1", "AUC", "F1, refitted"]
+    names = ["k", "published F1", "budgetline, F1", "F1, tuned", "macro F1", "AUC", "F1, refitted"]
     names += [f"{f}, F1" for f in extra]
     return [
         "## PhysioNet 2012",
@@ -327,7 +327,7 @@ def bank_section(found: list[Results]) -> list[str]:
             own = [mean_of(results.ours(metric)[:, k]) for metric in ("AUC", "F1", "F1, tuned", "macro F1")]
             others = [mean_of(results.of(f)[:, k]) for f in extra]
             rows.append([results.name, f"{budget:g}", *own, *others])
-    names = ["data", "k", "ours, AUC", "F1", "F1, tuned", "macro F1"]
+    names = ["data", "k", "budgetline, AUC", "F1", "F1, tuned", "macro F1"]
     names += [f"{f}, AUC" for f in extra]
     chosen = "; ".join(f"{results.name}: {listed(results.choices)}" for results in found)
     return [
@@ -397,7 +397,7 @@ def front(spam: Results) -> str:
     for value in (1, 2, 3, 4, 5, 7, 10, 15, 25):
         drawing.text(drawing.across(np.log(value)), drawing.box[3] + 18, f"{value}", "soft", "middle")
     drawing.text(drawing.box[2], drawing.box[3] + 38, "features bought →", "soft", "end")
-    drawing.text(16, 46, "% on the published test rows; the band is ours on five random splits", "soft")
+    drawing.text(16, 46, "% on the published test rows; the band is budgetline on five random splits", "soft")
     xs, ours = np.log(spam.budgets).tolist(), 100 * spam.ours()
     drawing.band(xs, ours.min(axis=0), ours.max(axis=0), "ours")
     lines = [

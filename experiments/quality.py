@@ -1,7 +1,7 @@
 """Quality at equal budget: budgetline and what people would use instead, on real data with real costs.
 
 ``python experiments/quality.py --write docs/results/quality.md`` (more than 20 minutes, with all the peers of
-``pip install 'budgetline[peers]'``); ``--quick`` runs a tiny version. Every sentence about who wins is computed from
+``make peers``); ``--quick`` runs a tiny version. Every sentence about who wins is computed from
 the numbers.
 """
 

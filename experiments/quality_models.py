@@ -1,7 +1,7 @@
 """Quality at equal budget of whole models: trees with group prices, importance per cost, any estimator on the order.
 
 ``python experiments/quality_models.py --write docs/results/quality_models.md`` (about 40 minutes of one core,
-with ``pip install 'budgetline[peers]'``); ``--quick`` runs a tiny version. The folds are those of ``quality.py``.
+with ``make peers``); ``--quick`` runs a tiny version. The folds are those of ``quality.py``.
 """
 
 from __future__ import annotations
