@@ -125,9 +125,9 @@ Made by `python experiments/figure5.py --write docs/results/figure5.md`.
 
 **The paper**: "CS-G-FR, as expected, outperforms all other methods. CS-G-OMP outperforms the baseline method, Sparse,
 and the CS-G-OMP-Single variant", the latter much more clearly on Agricultural, whose groups contain correlated
-features; and accuracy and NDCG@5 show "the same qualitatively results". All methods are fitted by squared error;
-accuracy has its threshold at 1.5, NDCG@5 ranks documents by the prediction. The numbers are means of a curve over
-budgets up to CS-G-OMP's stopping cost (0.97 and 0.98, as in the paper), held-out, with linear interpolation.
+features; and accuracy and NDCG@5 show "the same qualitatively results". All methods are fitted by squared error.
+Accuracy has its threshold at 1.5, and NDCG@5 ranks documents by the prediction. The numbers are means of a held-out
+curve over budgets up to CS-G-OMP's stopping cost (0.97 and 0.98, as in the paper), with linear interpolation.
 """
 
 
@@ -147,7 +147,7 @@ def report(effort: Effort, web: Web | None) -> Page:
     for above, below in CLAIMS:
         cells = [verdict(timeliness_gap(p.found, above, below)) for p in shown]
         page.add(f"| {above} > {below} | {' | '.join(cells)} |")
-    page.add("", "Whether accuracy and NDCG@5 reverse nothing that explained variance decides:", "")
+    page.add("", "Accuracy and NDCG@5 reverse no decision of explained variance:", "")
     for plain, natural in zip(shown[::2], shown[1::2], strict=True):
         words = [[verdict(timeliness_gap(p.found, *pair)).split("**")[1] for pair in CLAIMS] for p in (plain, natural)]
         turned = [" > ".join(pair) for pair, a, b in zip(CLAIMS, *words, strict=True) if {a, b} == REVERSED]
