@@ -25,7 +25,7 @@ from budgetline import BudgetCurve
 from budgetline.files import write_atomically
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from core import conditions, opened
+from core import conditions, opened, typeset
 from ranking import Web, read_web
 
 # Okabe and Ito's colours, told apart by the colour-blind too; lines also differ in their dashes.
@@ -87,7 +87,7 @@ class Page:
     def text(self) -> str:
         """Return the page, with machine, date and versions at its end."""
         versions = (self.measured or conditions()).removesuffix(".") + f", matplotlib {matplotlib.__version__}."
-        return "\n".join([*self.lines, versions, ""])
+        return typeset("\n".join([*self.lines, versions, ""]))
 
 
 def panels(count: int, *, width: float = 8.4, height: float = 3.3, rows: int = 1) -> tuple[Figure, list[Axes]]:

@@ -179,7 +179,7 @@ def claims(results: Results) -> list[str]:
 def plateau_line(results: Results) -> str:
     """Return which plateaus were found how often."""
     values, counts = np.unique(results.plateaus, return_counts=True)
-    found = ", ".join(f"{v:g}, in {c} of {counts.sum()} runs" for v, c in zip(values, counts, strict=True))
+    found = ", ".join(f"{v:g} (in {c} of {counts.sum()} runs)" for v, c in zip(values, counts, strict=True))
     return f"Plateau of CS-G-OMP's training curve by the paper's rule: {found}."
 
 
