@@ -1,4 +1,4 @@
-"""Held-out loss of ``alpha="auto"`` beside the constant of a five-fold cross-validation and the default.
+"""Held-out loss of ``alpha="auto"`` compared with the constant of a five-fold cross-validation and the default.
 
 ``python experiments/alpha.py --write docs/results/alpha.md``; ``--quick`` runs a tiny version. Spam, physionet and bank
 are read from the folder that the variable FIELD_DATA names, by default ../shared/data/field, and left out without it.
@@ -89,7 +89,7 @@ def field(name: str, target: str, encoder: Callable[[pd.DataFrame], Any]) -> tup
 
 
 def bank_encoder(frame: pd.DataFrame, numbers: Any) -> Any:
-    """Return an encoder of the numbers, and of the other columns by their levels."""
+    """Return an encoder of the numbers, and of the other columns by their categories."""
     numeric = frame.select_dtypes("number").columns.tolist()
     levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     return make_column_transformer((numbers, numeric), (levels, [c for c in frame if c not in numeric]))

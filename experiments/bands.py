@@ -30,7 +30,7 @@ TRUE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "nothing": lambda x: 0.0 * x,
     "town": lambda x: np.array([TOWNS[name] for name in x]),
 }
-"""The numbers are the four effects of Gu and Wahba (1991), by which bands of additive models are usually judged."""
+"""The numbers are the four effects of Gu and Wahba (1991), by which bands of additive models are usually evaluated."""
 NOISE, SIZES = 2.0, {"regression": 1.0, "classes": 0.4, "counts": 0.2}
 """Deviation of the noise of a regression, and the size of the effects of each task."""
 SHARES = (np.arange(200) + 0.5) / 200

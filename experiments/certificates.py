@@ -44,7 +44,7 @@ GOAL = 0.95
 
 @dataclass(frozen=True)
 class Data:
-    """A table with priced groups; ``held_out`` tells whether to judge on folds, ``alpha`` the ridge constant."""
+    """A table with priced groups; ``held_out`` tells whether to evaluate on folds, ``alpha`` the ridge constant."""
 
     name: str
     X: np.ndarray
@@ -264,7 +264,7 @@ def score(data: Data, train: np.ndarray, held: np.ndarray, groups: list[str]) ->
 
 
 def set_section(datas: list[Data], effort: Effort) -> list[str]:
-    """Return what the plan of a budget explains beside the prefix and the sequence for the budget."""
+    """Return what the plan of a budget explains compared with the prefix and the sequence for the budget."""
     head = ("data", "budget", "prefix", "max_cost", "plan", "certified", "s", "held out: prefix", "max_cost", "plan")
     lines, certified_shares = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"], []
     for data in datas:

@@ -1,4 +1,4 @@
-"""Choices that hold on new rows: the correction for noise, and gains on held-out folds, beside the paper's choice.
+"""Choices that hold on new rows: the correction for noise and held-out gains, compared with the paper's choice.
 
 ``python experiments/correction.py --write docs/results/correction.md`` (about ten minutes); ``--quick`` runs a tiny
 version.
@@ -136,7 +136,7 @@ class Result:
         return float(gaps.mean()), float(gaps.std(ddof=1) * self.factor)
 
 
-def judged(name: str, rows: np.ndarray, held: np.ndarray) -> dict[str, dict[str, list[float]]]:
+def evaluated(name: str, rows: np.ndarray, held: np.ndarray) -> dict[str, dict[str, list[float]]]:
     """Choose on the training rows; return mean over budgets, scores at budgets and of plans, by the way to choose."""
     load, alpha = TASKS[name]
     data = load()
@@ -157,12 +157,12 @@ def judged(name: str, rows: np.ndarray, held: np.ndarray) -> dict[str, dict[str,
 
 
 def measure(effort: Effort, pool: ProcessPoolExecutor) -> dict[str, Result]:
-    """Choose on every training set, and judge on the rows held out; folds are shared among processes."""
+    """Choose on every training set, and evaluate on the rows held out; folds are shared among processes."""
     jobs = {}
     for name in effort.tasks:
         folds = RepeatedKFold(n_splits=effort.folds, n_repeats=effort.repeats, random_state=0)
         splits = folds.split(np.zeros(len(TASKS[name][0]().target)))
-        jobs[name] = [pool.submit(judged, name, rows, held) for rows, held in splits]
+        jobs[name] = [pool.submit(evaluated, name, rows, held) for rows, held in splits]
     factor = float(np.sqrt(1 / (effort.folds * effort.repeats) + 1 / (effort.folds - 1)))
     results = {}
     for name, submitted in jobs.items():

@@ -106,7 +106,7 @@ def redundancy(moments: Moments, model: AnytimeRegressor) -> float:
 
 
 def measure(make: Callable[[int], tuple[np.ndarray, np.ndarray, FeatureGroups]], seeds: int) -> Found:
-    """Fit both rules on the first half of the rows of every seed and judge them on the second."""
+    """Fit both rules on the first half of the rows of every seed and evaluate them on the second."""
     results = []
     for seed in range(seeds):
         X, y, groups = make(seed)

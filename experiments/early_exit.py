@@ -215,7 +215,7 @@ def lowest_differ(found: dict[str, np.ndarray]) -> list[str]:
 def calibration(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Return estimated chances, whether the decision changed, and the slopes of the first stages (first score).
 
-    Half of the rows fit the model, a quarter may teach the early exit instead of them, the last quarter judges.
+    Half of the rows fit the model, a quarter may teach the early exit instead of them, the last quarter evaluates.
     """
     estimates: dict[str, list[np.ndarray]] = {}
     changed, slopes = [], []
@@ -225,14 +225,14 @@ def calibration(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.nd
         )
         other, test = train_test_split(rest, stratify=data.target[rest], test_size=0.5, random_state=seed)
         model = AnytimeClassifier(data.feature_groups, alpha=ALPHAS[name]).fit(data.data[train], data.target[train])
-        judged = stage_scores(model, data.data[test])
-        changed += [decisions(s) != decisions(judged[-1]) for s in judged[:-1]]
+        evaluated = stage_scores(model, data.data[test])
+        changed += [decisions(s) != decisions(evaluated[-1]) for s in evaluated[:-1]]
         for where, rows in (("training rows", train), ("other rows", other)):
             learned = EarlyExit.fit(model, data.data[rows])
             plain = unconditional(sample(stage_scores(model, data.data[rows])))
             for way, estimate in ((REGRESSION, learned.chance), (PLAIN, plain)):
                 estimates.setdefault(f"{way}, {where}", []).extend(
-                    estimate(j + 1, s) for j, s in enumerate(judged[:-1])
+                    estimate(j + 1, s) for j, s in enumerate(evaluated[:-1])
                 )
             if where == "training rows":
                 slopes.append(np.array([change.slope[0, 0] for change in learned.changes[:4]]))

@@ -284,7 +284,7 @@ def timeliness_section(results: list[Result]) -> list[str]:
 
 
 def budget_section(results: list[Result]) -> list[str]:
-    """Return what prefixes explain beside the best set of the same budget."""
+    """Return what prefixes explain compared with the best set of the same budget."""
     names = [r.problem.name for r in results]
     lines = []
     for k, share in enumerate(BUDGETS):

@@ -210,14 +210,14 @@ def in_short(results: dict[str, Results]) -> list[str]:
 
 
 def ahead(gaps: np.ndarray, what: str, results: Results) -> str:
-    """Say at how many budgets ours is ahead, and where it is not."""
+    """Say at how many budgets budgetline is ahead, and at which it is not."""
     lost = [f"{results.budgets[k]:g} ({signed(gaps[k])})" for k in np.flatnonzero(gaps < 0)]
     text = f"higher {what} at {int((gaps > 0).sum())} of {gaps.size} budgets (by {signed(gaps.max())} points at most"
     return text + (f"; lower at {', '.join(lost)})" if lost else f", {signed(gaps.min())} at least)")
 
 
 def against(results: Results, family: str, named: str) -> str:
-    """Say how ours compares with another method on the same splits."""
+    """Say how budgetline compares with another method on the same splits."""
     if not results.has(family):
         return ""
     gaps = results.ours() - results.of(family)
@@ -388,7 +388,7 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
 
 
 def front(spam: Results) -> str:
-    """Draw published methods and ours on spam."""
+    """Draw published methods and budgetline on spam."""
     title = "Spam: AUROC by number of features bought"
     drawing = Drawing((620, 340), (50, 62, 432, 292), (np.log(0.9), np.log(27)), (78, 100), title)
     for value in (80, 85, 90, 95, 100):

@@ -29,7 +29,7 @@ NAMES = {"omp": "CS-G-OMP", "forward": "CS-G-FR"}
 
 @dataclass(frozen=True)
 class Effort:
-    """Rows of both shapes, sizes of Yahoo's groups, groups selected at most, and rounds of our own timings."""
+    """Rows of both shapes, sizes of Yahoo's groups, groups selected at most, and rounds of timings."""
 
     agricultural: int = 10_000
     yahoo: int = 4_000

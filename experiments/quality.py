@@ -97,7 +97,7 @@ class Fold:
         if key not in self.known:
             columns = np.flatnonzero(np.isin(self.train.problem.labels, list(key)))
             found = self.predict(columns, self.held), self.predict(columns, self.train.A)
-            self.known[key] = self.judge(found[0]), self.judge(found[1], self.train.y)
+            self.known[key] = self.evaluate(found[0]), self.evaluate(found[1], self.train.y)
         return self.known[key]
 
     def predict(self, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ class Fold:
         if train.classes:
             if not columns.size:
                 return np.tile(np.unique(y, return_counts=True)[1] / len(y), (len(held), 1))
-            # C as in our objective: the mean loss plus alpha/2 ‖w‖².
+            # C as in the objective: the mean loss plus alpha/2 ‖w‖².
             model = LogisticRegression(C=1 / (train.alpha * len(y)), tol=1e-6, max_iter=5000).fit(A, y)
             return np.asarray(model.predict_proba(held))
         T = train.numbers
@@ -120,7 +120,7 @@ class Fold:
         y = self.train.y
         return np.array([y.mean()]) if y.dtype.kind == "f" else np.unique(y, return_counts=True)[1] / len(y)
 
-    def judge(self, predicted: np.ndarray, truth: np.ndarray | None = None) -> float:
+    def evaluate(self, predicted: np.ndarray, truth: np.ndarray | None = None) -> float:
         """Return the metric of predictions, for the held-out rows unless ``truth`` is given."""
         y = self.truth if truth is None else truth
         if self.metric == "R²":
@@ -226,7 +226,7 @@ def measure(task: Task, effort: Effort) -> Result:
             scores.setdefault((reading, RANDOM), []).append(np.mean(drawn, axis=0).tolist())
         if available("lightgbm"):
             found = boosted(fold.train, fold.held, effort.tradeoffs, effort.rounds)
-            row = [fold.score([]) if p is None else fold.judge(as_probabilities(p, fold)) for p, _ in found]
+            row = [fold.score([]) if p is None else fold.evaluate(as_probabilities(p, fold)) for p, _ in found]
             scores.setdefault(("trees", TREES), []).append(row)
     missing += [] if available("lightgbm") else [TREES]
     read = {r: {n: np.array(s) for (k, n), s in scores.items() if k == r} for r in ("anytime", "fixed", "trees")}

@@ -125,7 +125,7 @@ def whole_models(fold: Fold, model: Any, effort: Effort) -> dict[str, tuple[str,
     }
 
 
-def judged(fold: Fold, effort: Effort) -> Iterator[tuple[str, list[float], float]]:
+def evaluated(fold: Fold, effort: Effort) -> Iterator[tuple[str, list[float], float]]:
     """Yield every method, its scores at the budgets on the held-out rows, and the seconds that it took."""
     train = fold.train
     kind = AnytimeClassifier if train.classes else AnytimeRegressor
@@ -141,7 +141,7 @@ def judged(fold: Fold, effort: Effort) -> Iterator[tuple[str, list[float], float
             fitted = make().fit(train.A, train.y)
             method = "predict" if fold.metric == "R²" else "predict_proba"
             answers = [getattr(fitted, method)(fold.held, budget=float(b)) for b in train.budgets]
-            yield name, [fold.judge(answer) for answer in answers], process_time() - start
+            yield name, [fold.evaluate(answer) for answer in answers], process_time() - start
 
 
 def measure(task: Task, effort: Effort) -> tuple[Result, dict[str, float]]:
@@ -151,7 +151,7 @@ def measure(task: Task, effort: Effort) -> tuple[Result, dict[str, float]]:
     seconds: dict[str, list[float]] = {}
     for number, fold in enumerate(folds):
         print(f"… {task.name}: fold {number + 1} of {len(folds)}", file=sys.stderr, flush=True)
-        for name, row, spent in judged(fold, effort):
+        for name, row, spent in evaluated(fold, effort):
             scores.setdefault(name, []).append(row)
             seconds.setdefault(name, []).append(spent)
     found = {name: np.array(rows) for name, rows in scores.items()}

@@ -3,7 +3,7 @@
 ``python experiments/raw_tables.py --write docs/results/raw_tables.md``; ``--quick`` runs a tiny version. Spam,
 physionet and bank are read from the folder that the variable FIELD_DATA names, by default ../shared/data/field, and
 left out without it. LightGBM is fitted on the columns that the last model has bought, if it is installed. The
-reference is made with scikit-learn's encoders: cubic B-splines and one-hot levels, alpha from an inner split.
+reference is made with scikit-learn's encoders: cubic B-splines and one-hot categories, alpha from an inner split.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def boosted(problem: Problem, train: np.ndarray, test: np.ndarray, columns: list
     held = rng.random(train.size) < 0.2
     model = LGBMClassifier(n_estimators=2000, learning_rate=0.03, num_leaves=15, subsample=0.8, verbose=-1, n_jobs=1)
     own, other = train[~held], train[held]
-    judged, stop = (X.iloc[other], problem.y[other]), early_stopping(50, verbose=False)
-    model.fit(X.iloc[own], problem.y[own], eval_set=[judged], callbacks=[stop])
+    evaluated, stop = (X.iloc[other], problem.y[other]), early_stopping(50, verbose=False)
+    model.fit(X.iloc[own], problem.y[own], eval_set=[evaluated], callbacks=[stop])
     return score(problem, test, model.predict_proba(X.iloc[test]))
 
 
@@ -160,7 +160,7 @@ def reference_columns(X: pd.DataFrame, train: np.ndarray) -> tuple[np.ndarray, d
 
 
 def _reference_block(column: pd.DataFrame, train: np.ndarray) -> np.ndarray:
-    """Encode a column: levels one-hot, numbers by splines with knots at quantiles of their different values."""
+    """Encode a column: categories one-hot, numbers by splines with knots at quantiles of their different values."""
     if not pd.api.types.is_numeric_dtype(column.iloc[:, 0]):
         levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(column.iloc[train])
         return np.asarray(levels.transform(column))
@@ -175,7 +175,7 @@ def _reference_block(column: pd.DataFrame, train: np.ndarray) -> np.ndarray:
     return np.hstack([splines.fit(x[train]).transform(x), gaps[:, gaps[train].any(axis=0)]])
 
 
-def judged(name: str, train: np.ndarray, test: np.ndarray) -> dict[str, list[float]]:
+def evaluated(name: str, train: np.ndarray, test: np.ndarray) -> dict[str, list[float]]:
     """Return the scores of one fold at every budget, by what was fitted."""
     problem = problem_of(name)
     assert problem is not None
@@ -253,7 +253,7 @@ def report(effort: Effort) -> list[str]:
     problems = {name: problem for name in effort.names if (problem := problem_of(name)) is not None}
     with ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("spawn")) as pool:
         jobs = {
-            name: [pool.submit(judged, name, *split) for split in problem.splits(effort.folds)]
+            name: [pool.submit(evaluated, name, *split) for split in problem.splits(effort.folds)]
             for name, problem in problems.items()
         }
         for name, submitted in jobs.items():

@@ -178,9 +178,9 @@ def measure(task: Task, effort: Effort) -> Result:
     curves["FR Oracle"] = BudgetCurve.mean([oracle_curve(curve) for curve in curves["CS-G-FR"].folds])
     draws: dict[str, dict[str, np.ndarray]] = {interpolation: {} for interpolation in INTERPOLATIONS}
     for name, curve in (*curves.items(), *((m, c) for m, c in found.curves.items() if m.startswith("Random"))):
-        judged = list(zip(curve.folds, stops, strict=True))
-        draws["linear"][name] = np.array([timeliness(c, stop, interpolation="linear") for c, stop in judged])
-        draws["step"][name] = np.array([timeliness(c, stop, interpolation="step") for c, stop in judged])
+        evaluated = list(zip(curve.folds, stops, strict=True))
+        draws["linear"][name] = np.array([timeliness(c, stop, interpolation="linear") for c, stop in evaluated])
+        draws["step"][name] = np.array([timeliness(c, stop, interpolation="step") for c, stop in evaluated])
         draws["all"][name] = np.array([timeliness(c, interpolation="step") for c in curve.folds])
     for by_method in draws.values():
         by_method["Random"] = np.mean([by_method.pop(f"Random {seed}") for seed in range(effort.orders)], axis=0)

@@ -112,7 +112,7 @@ class Measured:
     losses : array of shape (subsets, 3)
         Log loss on new rows: of the class frequencies, of the prediction from a set of columns, of a refit on them.
     gains : list of arrays of shape (columns, 2)
-        For every set at hand: what further columns gain by ``next_groups`` and by refits.
+        For every set available: what further columns gain by ``next_groups`` and by refits.
     """
 
     losses: np.ndarray

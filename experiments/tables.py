@@ -93,7 +93,7 @@ def methods(groups: FeatureGroups, alpha: float) -> dict[str, Any]:
     return greedy | sparse
 
 
-def judged(found: list[Comparison], plateaus: list[float]) -> Results:
+def evaluated(found: list[Comparison], plateaus: list[float]) -> Results:
     """Collect the draws of several comparisons."""
     linear, step = (
         {m: np.concatenate([timeliness_of(c, m, interpolation) for c in found]) for m in COLUMNS}
@@ -111,7 +111,9 @@ def timeliness_of(found: Comparison, method: str, interpolation: Any) -> np.ndar
     return np.array([timeliness(curve, stop, interpolation=interpolation) for curve, stop in pairs])
 
 
-def judge(data: np.ndarray, target: np.ndarray, groups: FeatureGroups, ridge: float, fraction: float, cv: Any) -> Any:
+def evaluate(
+    data: np.ndarray, target: np.ndarray, groups: FeatureGroups, ridge: float, fraction: float, cv: Any
+) -> Any:
     """Compare all methods on one grouping of one data set; also return the plateaus of CS-G-OMP's training curves."""
     reference = {"CS-G-OMP": AnytimeRegressor(groups, alpha=ridge, rule="omp")}  # it sets the stopping costs
     every = reference | methods(groups, ridge)
@@ -127,10 +129,10 @@ def agricultural(effort: Effort) -> Results:
     cv = KFold(effort.folds, shuffle=True, random_state=0)
     for seed in range(effort.data_sets):
         field = make_agricultural(effort.rows, random_state=seed)
-        one, more = judge(field.data, field.target, field.feature_groups, 1e-7, 0.97, cv)
+        one, more = evaluate(field.data, field.target, field.feature_groups, 1e-7, 0.97, cv)
         found.append(one)
         plateaus += more
-    return judged(found, plateaus)
+    return evaluated(found, plateaus)
 
 
 def yahoo(effort: Effort, web: Web) -> dict[int, Results]:
@@ -140,10 +142,10 @@ def yahoo(effort: Effort, web: Web) -> dict[int, Results]:
     for size in effort.sizes:
         found, plateaus = [], []
         for seed in range(effort.groupings):
-            one, more = judge(web.data, web.target, web.groups(size, seed), 1e-5, 0.99, folds)
+            one, more = evaluate(web.data, web.target, web.groups(size, seed), 1e-5, 0.99, folds)
             found.append(one)
             plateaus += more
-        results[size] = judged(found, plateaus)
+        results[size] = evaluated(found, plateaus)
     return results
 
 

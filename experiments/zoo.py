@@ -151,7 +151,7 @@ def score(table: Table, y: np.ndarray, predicted: np.ndarray) -> float:
     return float(roc_auc_score(y, predicted, multi_class="ovr"))
 
 
-def judged(table: Table, estimator: BaseEstimator, X: pd.DataFrame, y: np.ndarray, split: object) -> float:
+def evaluated(table: Table, estimator: BaseEstimator, X: pd.DataFrame, y: np.ndarray, split: object) -> float:
     """Fit another estimator on the training rows of some columns, and score it on the others."""
     train, test = split
     if not X.shape[1]:
@@ -198,8 +198,8 @@ def measure(name: str, folds: int) -> Outcome:
                 own = predicted(table, model_file, test_file, budget, Path(folder))
                 stage = len(model.sequence_) if budget is None else model.sequence_.stage_at(budget)
                 columns = [group for group in model.sequence_.groups[:stage] if group in others]
-                rival = judged(table, pipeline(table.classes), others[columns], y, split)
-                trees = judged(table, boosting(table.classes), coded[columns], y, split)
+                rival = evaluated(table, pipeline(table.classes), others[columns], y, split)
+                trees = evaluated(table, boosting(table.classes), coded[columns], y, split)
                 row.append((score(table, y[test], own), rival, trees))
             found.append(row)
     ours, linear, boosted = np.moveaxis(np.array(found), 2, 0)

@@ -228,7 +228,7 @@ def check_certificates(text):
 
 def check_data(text):
     """A row per data set has numbers."""
-    rows = rows_of(text, "data")
+    rows = rows_of(text, "data") + rows_of(text, "table")
     assert rows
     assert all(re.search(r"\d\.\d", " ".join(row)) for row in rows)
 
@@ -308,7 +308,7 @@ CHECKS = {
     "real": check_real,
     "tables": check_tables,
     "zoo": check_zoo,
-    **dict.fromkeys(("alpha", "raw_tables", "subsets"), check_data),
+    **dict.fromkeys(("alpha", "calibration", "intervals", "raw_tables", "subsets"), check_data),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 ALPHA = 1e-5
-"""The ridge constant of everyone who takes one, in our units: Ridge would call it n·ALPHA."""
+"""The ridge constant of every peer that accepts one, in units of budgetline: n·ALPHA for Ridge."""
 N_LAMBDAS, LAMBDA_RATIO = 100, 1e-3
 LOGISTIC_ALPHA = 1e-4
 """The same for logistic models: LogisticRegression would call it 1/(n·C)."""
