@@ -1,4 +1,4 @@
-"""What people would use instead, side by side: wall clock, CPU and peak memory, with our time as 1.
+"""Alternatives side by side: wall clock, CPU and peak memory, with the time of budgetline as 1.
 
 ``python benchmarks/compare_peers.py --write docs/results/peers.md`` after ``make peers``; ``--quick`` runs tiny shapes,
 ``--shapes`` and ``--peers`` a part. A package that is missing, fails or does not finish in ``--limit`` seconds (for
@@ -159,7 +159,7 @@ def reason(code: int, trouble: str) -> str:
 
 
 def compare(shape: str, quick: bool, limit: float, names: list[str]) -> Section:
-    """Measure all peers on a shape, ours first and once more at the end."""
+    """Measure all peers on a shape, budgetline first and once more at the end."""
     ours = REFERENCES[SHAPES[shape].loss]
     with tempfile.TemporaryDirectory() as kept:
         folder = Path(kept)
@@ -180,7 +180,7 @@ def compare(shape: str, quick: bool, limit: float, names: list[str]) -> Section:
 
 
 def names_for(shape: Shape, wanted: list[str]) -> list[str]:
-    """Return the peers that a shape is for, ours first."""
+    """Return the peers that a shape is for, budgetline first."""
     ours = REFERENCES[shape.loss]
     fit = [n for n in wanted if PEERS[n].loss == shape.loss and (shape.tall or not PEERS[n].tall)]
     return [ours, *(n for n in fit if n != ours)]

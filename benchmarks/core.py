@@ -297,13 +297,21 @@ def opened(text: str, path: Path) -> str:
     return f"{title}\n\n{conclusion[0]}\n\n{rest}"
 
 
+def typeset(text: str) -> str:
+    """Return Markdown with minus signs, and a space before every per cent sign, except in code and addresses."""
+    parts = re.split(r"(```.*?```|`[^`]*`|\]\([^)]*\))", text, flags=re.DOTALL)
+    for k in range(0, len(parts), 2):
+        parts[k] = re.sub(r"(?<![\w.)-])-(?=\.?\d)", "−", re.sub(r"(?<=\d)%", " %", parts[k]))
+    return "".join(parts)
+
+
 def print_report(report: Callable[[Any], list[str]], full: Any, quick: Any, description: str | None) -> None:
     """The command line of an experiment: ``--quick`` runs a tiny version, ``--write FILE`` keeps the report."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="a tiny version, for the test suite")
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
-    text = "\n".join([*report(quick if args.quick else full), conditions(), ""])
+    text = typeset("\n".join([*report(quick if args.quick else full), conditions(), ""]))
     print(text)
     if args.write:
         args.write.parent.mkdir(parents=True, exist_ok=True)

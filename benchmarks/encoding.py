@@ -1,4 +1,4 @@
-"""Raw tables: encoding and fit beside the fit on the encoded matrix, the time of one row in a runner, and memory.
+"""Raw tables: encoding and fit against the fit on the encoded matrix, the time of one row in a runner, and memory.
 
 ``python benchmarks/encoding.py``; bank is read from the folder that the variable FIELD_DATA names, by default
 ../shared/data/field, and made up without it.
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def memory() -> None:
-    """Print the peak memory of fits of squared error beside the size of the design matrix, which they do not make."""
+    """Print the peak memory of fits of squared error, and the size of the design matrix, which they do not make."""
     X, y = made_up(TALL)
     regressors = {
         "plain": AnytimeRegressor(encoding="spline"),

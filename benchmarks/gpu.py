@@ -196,7 +196,7 @@ def as_page(xp: ModuleType, rows: list[str], stream: tuple[float, float, float, 
             "",
             f"**Files.** A Parquet table of {ROWS:,} × {COLUMNS} (zstd): reading alone takes {reading:.1f} s in one "
             f"thread, a fit of least squares on the CPU {cpu:.1f} s, and through the device "
-            f'(`open_data(..., device="cuda")`) {device:.1f} s; order and difference: {same.replace(" | ", ", ")}.',
+            f'(`open_data(..., device="cuda")`) {device:.1f} s. Order and difference: {same.replace(" | ", ", ")}.',
             "",
         ]
     )

@@ -3,11 +3,11 @@
 Command line and way of measuring as in ``core.py``: each case in a process of its own, times that are compared taken in
 turns. celer and skglm solve the same problem (standardised data, no ridge) on the first few λ of the same grid, each
 from its solution before, at the loosest tolerance of a ladder at which they violate the optimality conditions by no
-more than ``PRECISION`` of λ·cost, or at the tightest if none does. Ours is for the same λ, at its own tolerance.
+more than ``PRECISION`` of λ·cost, or at the tightest if none does. budgetline has the same λ, at its own tolerance.
 
-On wide data a path ends at the first λ with at least 100 groups. Ours includes standardising the columns and the
-least-squares models of the first 100 prefixes; celer is given standardised columns, and has its own tolerance. A peer
-that is not installed (``pip install 'budgetline[peers]'``) is a line of the table.
+On wide data a path ends at the first λ with at least 100 groups. budgetline's time includes standardising the columns
+and the least-squares models of the first 100 prefixes; celer is given standardised columns, and has its own
+tolerance. A peer that is not installed (``make peers``) is a line of the table.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def peer_case(package: str, solver: Callable[..., Callable[[float], np.ndarray]]
     apart = np.abs(found[0] - lasso_path(*given, grid).coefs[1:, 0]).max()
     return {
         "seconds, standardised data given": theirs,
-        "ours from moments, seconds": ours,
-        "ours with the moments, seconds": ours + seconds(lambda: Moments.from_data(problem.X, problem.y)),
+        "budgetline from moments, seconds": ours,
+        "budgetline with the moments, seconds": ours + seconds(lambda: Moments.from_data(problem.X, problem.y)),
         "tol of the peer": tol,
         "optimality conditions violated by": reached,
         "largest difference of coefficients": float(apart),
@@ -124,7 +124,7 @@ def wide_case(make: Callable[[int, int, int], Problem], rounds: int = 3) -> Meas
     last = theirs[0]
     return found | {
         "celer, seconds, standardised data given": float(np.median(times["celer"])),
-        "ours / celer": float(np.median(times["ours"] / times["celer"])),
+        "budgetline / celer": float(np.median(times["ours"] / times["celer"])),
         "celer: optimality conditions violated by": squared_violation(problem, (A, t), grid[: len(last)], last),
         "celer: λ": 1 + len(last),
         "celer: groups in the last solution": groups_in(problem, last[-1]),
@@ -134,7 +134,7 @@ def wide_case(make: Callable[[int, int, int], Problem], rounds: int = 3) -> Meas
 
 SHAPE = "100,000 × 328, 57 groups"
 WIDE = "2,000 × 20,000, to 100 groups"
-BEFORE_CELER = {"peak memory, MB": 2048, "ours / celer": 1, "optimality conditions violated by": 1e-8}
+BEFORE_CELER = {"peak memory, MB": 2048, "budgetline / celer": 1, "optimality conditions violated by": 1e-8}
 CASES: Cases = {
     "path": (
         f"{SHAPE}, 100 λ",

@@ -1,6 +1,6 @@
 """Run one peer and print what was measured: ``python one_peer.py MODULE NAME FOLDER LIMIT``, for ``compare_peers.py``.
 
-It imports NumPy and the adapter only, so that it runs in the environment of a peer that cannot share ours.
+It imports NumPy and the adapter only, so that it runs in the environment of a peer that cannot share this one.
 """
 
 from __future__ import annotations

@@ -23,31 +23,31 @@ LOSSES = {"squared": "squared error", "logistic": "logistic models"}
 HEAD = """\
 # Peers: time and memory
 
-Made by `python benchmarks/compare_peers.py --write docs/results/peers.md`, after `make peers`, which installs
-`budgetline[peers]` and makes an environment of its own for adelie, which needs NumPy below 2.
+Made by `python benchmarks/compare_peers.py --write docs/results/peers.md`, after `make peers`, which installs the
+packages. adelie needs NumPy below 2 and gets an environment of its own.
 
 Every peer runs in its own process on the same data (float64), with {threads} threads for everything that takes
-threads. Reading the data, importing and compiling are not counted, nor is the preparation that a peer needs: all but
-budgetline, the algorithms as printed, LightGBM and the Gram matrix of the raw table get standardised columns in
-Fortran order. The seconds for this are in the table. What a peer derives from that, such as the Gram matrix, is
-counted, except where the row says "X'X given". budgetline starts from the raw table. Times are medians of three runs,
-or fewer where these take more than five seconds. Time × is wall-clock time relative to ours. Memory is the peak of
-the whole process, with the data and the prepared copy. "End" is the share of the variance of the training rows (for
-logistic models: of the deviance) that the last model explains, which shows that a peer solved its problem. "Error" is
-for group lassos: by how much the worst solution of the path violates the optimality conditions of its own problem,
-relative to λ·weight.
+threads. Reading the data, importing and compiling are not counted. Preparation is not counted either, but shown in
+the table: all peers but budgetline, the algorithms as printed, LightGBM and the Gram matrix of the raw table get
+standardised columns in Fortran order. Derived quantities, such as the Gram matrix, are counted, except in rows that
+say "X'X given". budgetline starts from the raw table. Times are medians of three runs, or of fewer runs if these take
+more than five seconds. Time × is wall-clock time relative to budgetline. Memory is the peak of the whole process,
+with the data and the prepared copy. "End" is the share of the variance of the training rows (for logistic models: of
+the deviance) that the last model explains. It shows that a peer solved its problem. "Error" is for group lassos: the
+largest violation of the optimality conditions on the path, relative to λ·weight.
 
 Group lasso paths for squared error have {lambdas} λ down to a thousandth of the largest, warm-started, at each
-package's default tolerance. "On the triangle of X" is what an expert would do: X'X = R'R is made first, counted, and
-the package works on the few rows of R. So is "X'X of the raw table": nothing is prepared, and the moments of the raw
-columns are centred and scaled afterwards, which loses digits where means are large. No package does either by itself.
+package's default tolerance. "On the triangle of X" is the way of an expert: X'X = R'R is computed first, which is
+counted, and the package works on the few rows of R. "X'X of the raw table" needs an expert, too: the moments of the
+raw columns are centred and scaled afterwards, which loses digits if means are large. No package does either by
+itself.
 
-Ridge constants are {alpha:g} for squared error and {logistic_alpha:g} for logistic models, where a package accepts one.
+Packages that accept a ridge constant get {alpha:g} for squared error and {logistic_alpha:g} for logistic models.
 
 adelie has no ridge part (`alpha` 1), `tol` and `irls_tol` {tol:g} (its defaults) and `early_exit` off. For squared
-error it has the λ and the weights of the other group lassos. For logistic models it has its own: {n_lambdas} λ down to
-{min_ratio:g} of the largest, weights √size, an intercept. By default it stops once {exit:.0%} of the deviance is
-explained; a line below the table says where that would have been. In the logistic data all groups cost 1.
+error it has the λ and the weights of the other group lassos. For logistic models it has its own: {n_lambdas} λ down
+to {min_ratio:g} of the largest, weights √size, an intercept. By default it stops once {exit:.0%} of the deviance is
+explained; a line below the table gives that point. In the logistic data all groups cost 1.
 """
 
 
@@ -92,12 +92,14 @@ def table(section: Section) -> list[str]:
     first, again = results[REFERENCES[section.loss]], results["ours, again"]
     part = f", the first {problem.most} groups or {problem.most_columns} columns of every path" if problem.most else ""
     if "failed" in first or "failed" in again:
-        return [f"## {section.title}", "", f"Ours did not finish: {first} {again}", ""]
+        return [f"## {section.title}", "", f"budgetline did not finish: {first} {again}", ""]
     ours = float(np.mean([first["wall"], again["wall"]]))
     lines = [
         f"## {section.title}: {rows:,} × {D:,}, {J:,} groups, {rows * D * 8 / 1e6:,.0f} MB{part}",
         "",
-        f"Ours takes {first['wall']:.3g} s before the others and {again['wall']:.3g} s after them; their mean is 1.",
+        f"budgetline took {first['wall']:.3g} s before and {again['wall']:.3g} s after the other packages. Times are "
+        f"relative "
+        "to the mean.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
@@ -111,7 +113,7 @@ def early_exits(section: Section) -> list[str]:
     """Say where a peer whose early exit is off would have stopped."""
     found = [(PEERS[n].title, f) for n, f in section.results.items() if n in PEERS and "wall" in f]
     lines = [
-        f"{title}: its early exit would have come after {f['exit_models']} λ and {f['exit_seconds']:.3g} s."
+        f"{title}: with its early exit it would have stopped after {f['exit_models']} λ and {f['exit_seconds']:.3g} s."
         for title, f in found
         if "exit_models" in f
     ]
@@ -119,7 +121,7 @@ def early_exits(section: Section) -> list[str]:
 
 
 def verdicts(section: Section, ours: float) -> list[str]:
-    """Say whether ours is faster than every peer that computes a path of groups, from the same start."""
+    """Say whether budgetline is faster than every peer that computes a path of groups, from the same start."""
     lines = verdict("a path of groups", rivals(section, "groups"), ours, 0.0)
     given = section.results.get("ours, given", {})
     if "wall" in given:
@@ -133,16 +135,16 @@ def rivals(section: Section, path: str) -> dict[str, Measured]:
 
 
 def verdict(what: str, rivals: dict[str, Measured], ours: float, preparation: float) -> list[str]:
-    """Say whether ours is faster than the rivals, and which of them are if both sides count their preparation."""
+    """Say which rivals are faster than budgetline, also if both sides count their preparation."""
     faster = [n for n, f in rivals.items() if "wall" in f and f["wall"] < ours]
     still = [n for n in faster if rivals[n]["wall"] + rivals[n]["preparation"] < ours + preparation]
     missing = [n for n, f in rivals.items() if "failed" in f and not f["failed"].startswith("> ")]
     done = [f["wall"] / ours for f in rivals.values() if "wall" in f]
-    text = f"Goal: faster than every peer that computes {what}: **{'MISSED' if faster else 'met'}**"
+    text = f"Goal: faster than every peer that computes {what}: **{'missed' if faster else 'met'}**."
     if faster:
-        text += f" (faster than ours: {'; '.join(faster)}. With preparation counted: {'; '.join(still) or 'none'})"
-    text += f"; the fastest of them takes {min(done):.3g} times as long" if done else ""
-    return [text + (f"; not measured: {'; '.join(missing)}." if missing else "."), ""]
+        text += f" Faster: {'; '.join(faster)}. Faster with preparation counted: {'; '.join(still) or 'none'}."
+    text += f" The fastest peer takes {min(done):.3g} times as long." if done else ""
+    return [text + (f" Not measured: {'; '.join(missing)}." if missing else ""), ""]
 
 
 def versions(interpreters: dict[str, Path]) -> str:

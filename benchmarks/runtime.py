@@ -55,10 +55,10 @@ def single_case(J: int, width: int, classes: bool) -> Measurements:
     runner = AnytimeRunner(model, plain)
     found["cooperative, µs per group"] = microseconds(lambda: runner.predict(None)) / J
     found["cooperative with a deadline, µs per group"] = microseconds(lambda: runner.predict(None, deadline=60.0)) / J
-    found["stream, an answer after every group, µs per group"] = (
+    found["stream, a prediction after every group, µs per group"] = (
         microseconds(lambda: list(runner.stream(None)), 100) / J
     )
-    found["answer without any group, µs"] = microseconds(lambda: runner.predict(None, deadline=0))
+    found["prediction without any group, µs"] = microseconds(lambda: runner.predict(None, deadline=0))
     for mode in ("thread", "process", "async"):
         functions = (
             {name: partial(constant_async, values=v) for name, v in values.items()} if mode == "async" else plain

@@ -1,7 +1,7 @@
 """The example service under load, on the loopback: ``python benchmarks/service.py --write docs/results/service.md``.
 
 The service runs in a process of its own, on a free port; the clients are tasks of this process that ask again as soon
-as they are answered. Every answer is compared with the prediction of the model from the groups that it names.
+as they have a response. Every response is compared with the prediction of the model from the groups that it names.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def cpu_seconds(pid: int) -> float:
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: which patient, when it was answered after how many milliseconds, and what the answer was."""
+    """One request: which patient, after how many milliseconds it had a response, and the response."""
 
     row: int
     latency_ms: float
@@ -125,7 +125,7 @@ async def ask(port: int, records: list[dict[str, Any]], deadline_ms: float, rows
 async def load(
     port: int, records: list[dict[str, Any]], deadline_ms: float, clients: int, requests: int
 ) -> tuple[list[Asked], float]:
-    """Return all answers, and how many came per second."""
+    """Return all responses, and how many came per second."""
     rows = np.random.default_rng(0).integers(len(records), size=requests).tolist()
     start = time.perf_counter()
     found = await asyncio.gather(*(ask(port, records, deadline_ms, rows[k::clients]) for k in range(clients)))
@@ -145,7 +145,7 @@ def raw_records() -> list[dict[str, Any]]:
 
 
 class Reference:
-    """Says what the answers should have been, from the encoded data that ship with the library."""
+    """Tells the right responses, from the encoded data that ship with the library."""
 
     def __init__(self) -> None:
         heart = load_heart()
@@ -153,7 +153,7 @@ class Reference:
         self._model = AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target)
 
     def wrong(self, asked: list[Asked]) -> int:
-        """Count answers that are not the prediction from the groups that they name."""
+        """Count responses that are not the prediction from the groups that they name."""
         by_groups: dict[tuple[str, ...], list[Asked]] = {}
         for one in asked:
             by_groups.setdefault(tuple(one.answer["groups"]), []).append(one)
@@ -182,14 +182,14 @@ HEAD = f"""\
 
 Made by `python benchmarks/service.py --write docs/results/service.md`.
 
-`examples/service.py` (FastAPI, one process, one `AnytimeRunner`) on the loopback. Each client sends its next request
-as soon as it has a response. Sources: three recorded values, a driver that blocks a thread for 1 ms, 4 ms of work for
-a processor in one of two processes, and four services awaited with exponential delays of mean 8 or 15 ms; three
-groups at once. All times are milliseconds. "Server" is the time from the call of the runner to its answer, "client"
-what the client waits, with HTTP and JSON. Late is more than {SLACK_MS:g} ms after the deadline. "Server CPU" is the
-share of one core that the service itself had, without its two processes. Clients, server and these processes share
-the cores of this machine; a process that is killed at a deadline takes some 0.1 s to replace. Wrong answers differ
-from `predict_proba(available=groups)` of the same model on the library's own encoding of the patients.
+`examples/service.py` (FastAPI, one process, one `AnytimeRunner`) runs on the loopback. Each client sends its next
+request as soon as it has a response. The sources are three recorded values, a driver that blocks a thread for 1 ms, 4
+ms of computation in one of two processes, and four services with exponential delays of mean 8 or 15 ms. Three groups
+run at once. All times are milliseconds. "Server" is the time that a call of the runner takes, "client" the waiting
+time of the client, with HTTP and JSON. "Late" is more than {SLACK_MS:g} ms after the deadline. "Server CPU" is the
+share of one core that the service used, without its two processes. Clients, server and these processes share the
+cores of this machine. A process that is killed at a deadline takes some 0.1 s to replace. A response is wrong if it
+differs from `predict_proba(available=groups)` of the same model on the library's own encoding of the patients.
 """
 
 
@@ -217,8 +217,9 @@ def report(effort: Effort) -> list[str]:
     return [
         *lines,
         "",
-        f"{total} answers, {all_wrong} wrong. Load average of the machine, used by others too, before and after: "
-        f"{before:.1f}, {after:.1f}; {versions}.",
+        f"{total} responses, {all_wrong} wrong. The load average of the machine was {before:.1f} before and "
+        f"{after:.1f} "
+        f"after; versions: {versions}.",
     ]
 
 

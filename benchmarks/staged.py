@@ -3,7 +3,7 @@
 One clone per prefix of a given order is fitted by ``StagedEstimators`` and by a loop written by hand, in turns. CPU
 time inside and outside of the clones' ``fit`` is counted apart, because the first varies more than all of the second;
 the ratio is that of both sums, with the same median inside. The last columns are one row, predicted at a stage in the
-middle: by the clone alone, by ``StagedEstimators``, and by a linear model of ours.
+middle: by the clone alone, by ``StagedEstimators``, and by a linear model of the library.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def report(effort: Effort) -> list[str]:
     for label, estimator in estimators.items():
         lines += [_row(label, estimator, framed, effort) for framed in (False, True)]
     note = (
-        "The added time hardly depends on the estimator. It goes into checks of the table, selecting columns, stage 0, "
+        "The added time hardly depends on the estimator. It is spent on checks of the table, on selecting columns, on "
+        "stage 0, and in joblib, which runs the fits. It matters only if clones are fitted in milliseconds."
     )
-    note += "and joblib, which runs the fits. It matters only if clones are fitted in milliseconds."
     return [*lines, "", note, ""]
 
 

@@ -268,8 +268,8 @@ def verdicts(results: Results, effort: Effort) -> list[str]:
 HEAD = """\
 # Digits under a deadline: image features with measured costs
 
-Made by `python examples/digits.py --write docs/results/digits.md`. Times are of one run on the machine named below,
-and other programs ran at the same time; accuracies without a deadline hardly depend on it, all others do.
+Made by `python examples/digits.py --write docs/results/digits.md`. All figures are of one run on the machine named
+below, with other programs running. Accuracies without a deadline hardly depend on the machine; all other figures do.
 """
 
 
@@ -295,7 +295,7 @@ def report(effort: Effort) -> list[str]:
         for name, schedule in orders.items()
     }
 
-    # 4. Answers under a deadline.
+    # 4. Predictions under a deadline.
     runners = {name: AnytimeRunner(model, extractors, seconds=profile.seconds) for name, model in models.items()}
     usual = everything(models[LEARNED], extractors)
     asked = test[: effort.requests]
@@ -304,7 +304,7 @@ def report(effort: Effort) -> list[str]:
         runner.close()
     return [
         HEAD,
-        f"{len(train)} images to learn from, {len(test)} to test; {X.shape[1]} columns in {len(groups)} groups.\n",
+        f"{len(train)} training images, {len(test)} test images, {X.shape[1]} columns in {len(groups)} groups.\n",
         *costs_section(profile, models[LEARNED]),
         *budget_section(models, X[test], y[test], groups),
         *deadline_section(results, effort),
@@ -328,7 +328,7 @@ def budget_section(models: dict[str, AnytimeClassifier], X: Array, y: Array, gro
     budgets = [b for b in (0.0, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3) if b < total] + [total]
     lines = [
         "## What a budget of computing time buys\n",
-        "Accuracy on the test images when groups may cost so much together, by their median times.\n",
+        "Accuracy on the test images for a budget of computing time. Costs are the median times of the groups.\n",
         "| budget | " + " | ".join(f"{name} | groups" for name in curves) + " |",
         "|---:" * (1 + 2 * len(curves)) + "|",
     ]
@@ -341,11 +341,12 @@ def budget_section(models: dict[str, AnytimeClassifier], X: Array, y: Array, gro
 def deadline_section(results: Results, effort: Effort) -> list[str]:
     """Return what the runner did with a real clock."""
     return [
-        "## Answers under a deadline\n",
-        f"{effort.requests} test images, one at a time, cooperative mode; a group is skipped when the 95 % quantile "
-        "of its time, and the runner's own time for an answer, do not fit; then the answer may be that of the class "
-        "frequencies alone. Times are those of the whole call. The usual pipeline computes all groups and knows no "
-        "deadline. An answer that is late counts as wrong in the last column.\n",
+        "## Predictions under a deadline\n",
+        f"{effort.requests} test images are predicted one at a time, in cooperative mode. A group is skipped if the "
+        f"95 % "
+        "quantile of its time and the runner's own time do not fit. Without any group, the class frequencies are "
+        "predicted. Times are those of the whole call. The usual pipeline computes all groups and knows no deadline. A "
+        "late prediction counts as wrong in the last column.\n",
         *deadline_table(results, effort),
         "",
         "Right and in time, difference ± its standard error; “level” is within two of them:\n",

@@ -1,4 +1,4 @@
-"""Held-out loss of ``alpha="auto"`` beside the constant of a five-fold cross-validation and the default.
+"""Held-out loss of ``alpha="auto"`` compared with the constant of a five-fold cross-validation and the default.
 
 ``python experiments/alpha.py --write docs/results/alpha.md``; ``--quick`` runs a tiny version. Spam, physionet and bank
 are read from the folder that the variable FIELD_DATA names, by default ../shared/data/field, and left out without it.
@@ -89,7 +89,7 @@ def field(name: str, target: str, encoder: Callable[[pd.DataFrame], Any]) -> tup
 
 
 def bank_encoder(frame: pd.DataFrame, numbers: Any) -> Any:
-    """Return an encoder of the numbers, and of the other columns by their levels."""
+    """Return an encoder of the numbers, and of the other columns by their categories."""
     numeric = frame.select_dtypes("number").columns.tolist()
     levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     return make_column_transformer((numbers, numeric), (levels, [c for c in frame if c not in numeric]))
@@ -190,11 +190,12 @@ def report(effort: Effort) -> list[str]:
         "",
         "Made by `python experiments/alpha.py --write docs/results/alpha.md`.",
         "",
-        f"Held-out log loss (NHANES: mean squared error) of the model of all columns, {effort.splits} random splits, a "
-        f"quarter of the rows held out: `alpha='auto'`, the best of {len(effort.alphas)} constants by five folds of "
-        f"the training rows, and {DEFAULT:g}. Constants are medians. *excess*: of auto over folds, mean of the splits "
-        "± standard error. *budgets*: mean share explained over all budgets with these two constants, rule `omp`, "
-        "every column its own group (up to 100 columns). *seconds*: of the fit with auto, and of the search by folds.",
+        f"Held-out log loss (NHANES: mean squared error) of the model of all columns, on {effort.splits} random "
+        f"splits that hold out a quarter of the rows. *auto* is `alpha='auto'`, *CV* is the best of "
+        f"{len(effort.alphas)} constants by five folds of the training rows, and the third constant is {DEFAULT:g}. "
+        f"Constants are medians. *excess*: the loss of auto above that of CV, mean of the splits ± standard error. "
+        f"*budgets*: the mean share explained over all budgets with these two constants, for rule `omp` with every "
+        f"column its own group (up to 100 columns). *seconds*: the fit with auto, and the search by folds.",
         "",
         "| data | rows × columns | auto | CV | loss, auto | loss, CV | loss, 1e-5 | excess | budgets, auto / CV "
         "| seconds |",

@@ -30,7 +30,7 @@ TRUE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "nothing": lambda x: 0.0 * x,
     "town": lambda x: np.array([TOWNS[name] for name in x]),
 }
-"""The numbers are the four effects of Gu and Wahba (1991), by which bands of additive models are usually judged."""
+"""The numbers are the four effects of Gu and Wahba (1991), by which bands of additive models are usually evaluated."""
 NOISE, SIZES = 2.0, {"regression": 1.0, "classes": 0.4, "counts": 0.2}
 """Deviation of the noise of a regression, and the size of the effects of each task."""
 SHARES = (np.arange(200) + 0.5) / 200
@@ -86,12 +86,13 @@ def report(effort: tuple[range, tuple[int, ...]]) -> list[str]:
         "",
         "Made by `python experiments/bands.py --write docs/results/bands.md`.",
         "",
-        "A band of 90 % on an effect should cover the true effect at 90 % of the places where the data are. With",
-        "twelve knots it does so on average, but less for the effect with two hills. With fewer knots, as the default",
-        "has for few rows, curves cannot follow that effect: a band knows of noise only, and misses it.",
+        "A band of 90 % on an effect should cover the true effect at 90 % of the data. With twelve knots it does so on",
+        "average, but covers the effect with two hills less often. With fewer knots, the default for few rows, curves",
+        "cannot follow that effect; a band accounts for noise only, and misses it.",
         "",
-        f"The share covered, mean over {len(seeds)} draws ± standard error, and for every effect. The data are",
-        "generated and additive, the groups and their order are given, the encoding is `spline`, and alpha is `auto`.",
+        f"The table shows the share covered, mean over {len(seeds)} draws ± standard error, for all effects together",
+        "and for each. The data are generated and additive, the groups and their order are given, the encoding is",
+        "`spline`, and alpha is `auto`.",
         "",
         f"| task | rows | knots | all effects | {' | '.join(TRUE)} |",
         "|---" * (4 + len(TRUE)) + "|",

@@ -210,21 +210,22 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
     lines = [
         "# Calibrated probabilities at every stage",
         "",
-        "Calibration on the folds of the search lowers the log loss by more than a standard error at "
-        f"{better} of {total} points of the order on {len(measured)} tables, and raises it or the Brier score by more "
-        f"than that at {len(worse)}.",
-        f"Over all tables the mean log loss goes from {losses['log loss'][0]:.4f} to {losses['log loss'][1]:.4f}; "
-        f"calibrating always gives {losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) and "
-        f"{losses['log loss'][4]:.4f} (isotonic).",
-        f"Where the expected calibration error was above .03, at {off} points, it is at least halved at {halved}.",
+        f"On {len(measured)} tables, calibration on the folds of the search changes the mean log loss from "
+        f"{losses['log loss'][0]:.4f} to {losses['log loss'][1]:.4f}. It lowers the log loss by more than a standard "
+        f"error at {better} of {total} points of the order, and raises the log loss or the Brier score by more than "
+        f"that "
+        f"in {len(worse)} cases. Of the {off} points with an expected calibration error above .03, it halves the "
+        f"error at "
+        f"{halved}.",
         "",
         "Made by `python experiments/calibration.py --write docs/results/calibration.md`.",
         "",
-        f"{effort.splits} splits, at most {effort.rows} training rows, splines where the table is raw. Values are "
-        "means over ten points of the order, evenly spaced from the first stage to the last. *library* is "
-        '`calibration="auto"`; the others are applied at every stage. For several classes *beta* is vector scaling and '
-        "*Platt* a temperature. Few held-out rows, as those of heart, titanic and horse, have a calibration error by "
-        "chance alone.",
+        f"There are {effort.splits} splits with at most {effort.rows} training rows. Raw tables are encoded with "
+        "splines. Values are means over ten points of the order, evenly spaced from the first stage to the last. "
+        '*library* is `calibration="auto"`; the other methods calibrate every stage. For several classes *beta* is '
+        "vector scaling and *Platt* a temperature. Tables with few held-out rows, such as heart, titanic and horse, "
+        "have "
+        "a calibration error by chance alone.",
         "",
     ]
     for j, metric in enumerate(METRICS):
@@ -237,7 +238,7 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
             cells = [f"{value:.4f}" for value in mean] + [f"{change.mean():+.4f} ± {error:.4f}", f"{share:.0%}"]
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
         lines.append("")
-    lines += ["## Where calibration was worse by more than a standard error", ""]
+    lines += ["## Points at which calibration is worse by more than a standard error", ""]
     lines += [f"- {each}" for each in worse] or ["Nowhere."]
     return [*lines, ""]
 

@@ -44,7 +44,7 @@ GOAL = 0.95
 
 @dataclass(frozen=True)
 class Data:
-    """A table with priced groups; ``held_out`` tells whether to judge on folds, ``alpha`` the ridge constant."""
+    """A table with priced groups; ``held_out`` tells whether to evaluate on folds, ``alpha`` the ridge constant."""
 
     name: str
     X: np.ndarray
@@ -169,11 +169,11 @@ def certificate_section(results: list[Certified], seconds: float) -> list[str]:
     for found, share in below:
         achieved, _, known = found.at(share)
         why = (
-            f"a set is known that explains {known:.3f} of the bound, so it is the sequence that is far from the best"
+            f"A known set explains {known:.3f} of the bound, so the sequence itself is far from the best"
             if known >= GOAL
-            else f"the best set known explains {known:.3f} of the bound: the bound may be too high"
+            else f"The best known set explains {known:.3f} of the bound, so the bound may be too high"
         )
-        lines.append(f"- {found.data.name} at {share:.0%}: {achieved:.3f}; {why}.")
+        lines.append(f"- {found.data.name} at {share:.0%}: {achieved:.3f} is certified. {why}.")
     return [*lines, ""]
 
 
@@ -249,7 +249,7 @@ def sequence_section(datas: list[Data], effort: Effort) -> list[str]:
             row += " – | – |"
         lines.append(row)
     gained = ", ".join(verdicts) if verdicts else "none"
-    return [*lines, "", f"Data on which new data gain by more than two standard errors: {gained}.", ""]
+    return [*lines, "", f"Data sets that gain more than two standard errors on new data: {gained}.", ""]
 
 
 # -- sets for a budget -------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def score(data: Data, train: np.ndarray, held: np.ndarray, groups: list[str]) ->
 
 
 def set_section(datas: list[Data], effort: Effort) -> list[str]:
-    """Return what the plan of a budget explains beside the prefix and the sequence for the budget."""
+    """Return what the plan of a budget explains compared with the prefix and the sequence for the budget."""
     head = ("data", "budget", "prefix", "max_cost", "plan", "certified", "s", "held out: prefix", "max_cost", "plan")
     lines, certified_shares = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"], []
     for data in datas:
@@ -292,7 +292,7 @@ def set_section(datas: list[Data], effort: Effort) -> list[str]:
             print(f"… plan: {data.name} {share:.0%}", file=sys.stderr, flush=True)
     held = sum(value >= 0.99 for value in certified_shares)
     verdict = f"The certified share of the optimum is at least 0.99 in {held} of {len(certified_shares)} cases"
-    return [*lines, "", f"{verdict}; the smallest is {min(certified_shares):.4f}.", ""]
+    return [*lines, "", f"{verdict}. The smallest is {min(certified_shares):.4f}.", ""]
 
 
 def _scores(data: Data, fold: tuple[np.ndarray, np.ndarray], budget: float, effort: Effort) -> list[float]:
@@ -313,28 +313,30 @@ HEAD = """\
 
 Made by `python experiments/certificates.py --write docs/results/certificates.md`.
 
-Squared error throughout; classes are 0/1 indicators. The certified share is what the greedy sequence `forward`
-explains of the training data, divided by a bound on what *any* set of groups within the same budget can explain.
-Possibly no single sequence reaches the best set of every budget. In round brackets: the share with the bound that
-follows from the models of the prefixes. In square brackets: what the best known set explains, divided by the bound.
-"Theorem 3.2" is what the theorem promises at every prefix. Timeliness is certified in the same way, for all budgets
-together. Times are those of one thread; every certificate was verified by the verifier, which shares no code with the
-search.
+The loss is squared error; classes are 0/1 indicators. The certified share is the fraction of the training data that
+the greedy sequence `forward` explains, divided by an upper bound for *every* set of groups within the same budget. No
+single sequence may reach the best set of every budget. Round brackets hold the share with the bound that follows from
+the models of the prefixes. Square brackets hold the fraction that the best known set explains, divided by the bound.
+"Theorem 3.2" is the guarantee of the theorem at every prefix. Timeliness is certified in the same way, for all
+budgets together. Times are those of one thread. The verifier, which shares no code with the search, has checked every
+certificate.
 """
 
 SEQUENCES = """\
 ## The best sequence: `best_sequence`
 
-Timeliness over all budgets, step interpolation, on data of at most 18 groups. On folds everything is learned again from
-the training rows; gains are paired by fold, ± standard error (Nadeau and Bengio). A local search beyond 18 groups,
-which an earlier version had, gained at most 0.00009 on the training data and nothing measurable on new data.
+Timeliness is over all budgets, with step interpolation, on data of at most 18 groups. On folds everything is learned
+again from the training rows. Gains are paired by fold, ± standard error (Nadeau and Bengio). An earlier version had a
+local search for more than 18 groups. It gained at most 0.00009 on the training data and nothing measurable on new
+data.
 """
 SETS = """\
 ## The budget is known: `plan`
 
-The prefix of the sequence, the sequence that is learned for the budget (`max_cost`), and the plan: what they explain of
-the training data, the certified share of the optimum (every certificate was verified), and what they explain of
-held-out rows, chosen again on every fold; in brackets the gain over the prefix.
+Three ways to spend a budget: the prefix of the sequence, the sequence that is learned for the budget (`max_cost`),
+and the plan. The table has the fraction that each explains of the training data, the certified share of the optimum
+(every certificate was verified), and the fraction of held-out rows, with groups chosen again on every fold. The gain
+over the prefix is in brackets.
 """
 
 

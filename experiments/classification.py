@@ -117,14 +117,14 @@ def quality_section(title: str, budgets: tuple[float, ...], mean: Scores, draws:
             cells = [f"{v:.3f} ± {s:.3f}" for v, s in zip(value[:, k], spread[:, k], strict=True)]
             lines.append(f"| {method} | {' | '.join(cells)} |")
         lines.append("")
-        for b, head in enumerate(heads):
-            lines.append(f"- Budget {head}: {verdict(b, k, mean, draws, divisor)}")
+        lines += ["| budget | best | within one standard error | behind |", "|---|---|---|---|"]
+        lines += [f"| {head} | {verdict(b, k, mean, draws, divisor)} |" for b, head in enumerate(heads)]
         lines.append("")
     return lines
 
 
 def verdict(b: int, k: int, mean: Scores, draws: Scores, divisor: float) -> str:
-    """Return who wins at a budget; differences are judged by their own standard error, on the same rows."""
+    """Return who wins at a budget, as cells; each difference has its own standard error, on the same rows."""
     ranked = sorted(METHODS, key=lambda m: -mean[m][b, k])
     best, same, close, behind = ranked[0], [], [], []
     for m in ranked[1:]:
@@ -132,8 +132,7 @@ def verdict(b: int, k: int, mean: Scores, draws: Scores, divisor: float) -> str:
         error = float((draws[best] - draws[m])[:, b, k].std(ddof=1) / divisor)
         (same if gap == error == 0 else close if gap <= error else behind).append(f"{m} (−{gap:.3f})")
     names = " = ".join([best, *(s.split(" (")[0] for s in same)])
-    parts = [f"best **{names}**", f"within one standard error: {'; '.join(close) or 'none'}"]
-    return "; ".join([*parts, f"behind: {'; '.join(behind) or 'none'}"]) + "."
+    return " | ".join([names, "; ".join(close), "; ".join(behind)])
 
 
 # -- predictions from any subset -------------------------------------------------------------------------------
@@ -182,10 +181,10 @@ def subset_section(results: dict[str, tuple[list[list[str]], np.ndarray]]) -> li
         worst = subsets[int(excess.argmax())]
         kept = (loss[:, 0] - loss[:, 2]).mean() / (loss[:, 0] - loss[:, 1]).mean()
         remarks.append(
-            f"- {name}: of what refitting gains over the null model in log loss, `available=` keeps {kept:.1%} on "
-            f"average. It is worse than the null model on {np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} subsets "
-            f"(the refitted model on {np.sum(loss[:, 1] > loss[:, 0])}) and better than the refitted one, on these "
-            f"held-out rows, on {np.sum(excess < 0)}. The worst subset has {len(worst)} groups: {', '.join(worst)}."
+            f"- {name}: `available=` keeps {kept:.1%} of the log loss that refitting gains over the null model, on "
+            f"average. It is worse than the null model on {np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} "
+            f"subsets; the refitted model is worse on {np.sum(loss[:, 1] > loss[:, 0])}. It is better than the "
+            f"refitted model on {np.sum(excess < 0)}. Groups of the worst subset: {', '.join(worst)}."
         )
     return [*lines, "", *remarks]
 
@@ -198,9 +197,9 @@ HEAD = """\
 Made by `python experiments/classification.py --write docs/results/classification.md`.
 
 Prices are Turney's, in Canadian dollars. `alpha` is fixed, not tuned: 1e-2 for heart, 1e-4 for thyroid. A budget buys
-the longest prefix of the learned sequence that costs no more. Cheapest first takes groups of equal price in the order
-listed. Two lines are for reference and are not ranked: a plan made for each budget (`max_cost`; not anytime, and
-groups that do not fit are skipped), and logistic regression on all features (the last stage).
+the longest prefix of the learned sequence that it pays for. Cheapest first takes groups of equal price in the order
+of the table. Two lines are for reference and are not ranked: a sequence made for each budget (`max_cost`), which is
+not anytime and skips groups that do not fit, and logistic regression on all features (the last stage).
 """
 
 
@@ -215,9 +214,9 @@ def report(effort: Effort) -> list[str]:
         HEAD,
         f"## Heart: {effort.repeats} × {effort.folds}-fold stratified cross-validation, {len(heart.target)} patients",
         "",
-        f"Mean over the {effort.repeats * effort.folds} folds ± standard error over these folds; folds of different "
-        "repeats share patients, so this error is too small as a statement about new patients. Methods are compared "
-        "fold by fold, and a difference of one such error is no proof.",
+        f"Numbers are means over the {effort.repeats * effort.folds} folds ± standard error. Folds of different "
+        f"repeats share patients, so these errors are too small for statements about new patients. Methods are "
+        f"compared fold by fold, and a difference of one standard error is no proof.",
         "",
         *quality_section("Heart", BUDGETS["heart"], mean, folds, divisor),
     ]
@@ -226,8 +225,8 @@ def report(effort: Effort) -> list[str]:
     lines += [
         f"## Thyroid: fixed split, {np.sum(~thyroid.is_test)} training and {len(test)} test rows, 3 classes",
         "",
-        f"Test score ± standard error from {effort.resamples} bootstrap samples of the test rows. AUC is the mean of "
-        "the three classes, each against the rest; always predicting the largest class has accuracy "
+        f"Scores are of the test rows ± standard error from {effort.resamples} bootstrap samples. The AUC is the "
+        f"mean of the three classes, each against the rest. Always predicting the largest class has accuracy "
         f"{np.bincount(test).max() / len(test):.3f}.",
         "",
         *quality_section("Thyroid", BUDGETS["thyroid"], point, boot, 1.0),
@@ -247,10 +246,10 @@ def report(effort: Effort) -> list[str]:
         *lines,
         "## Predictions from any subset of groups",
         "",
-        "Held-out log loss (nats) of `predict_proba(available=subset)`, fitted to what the model knows of the "
-        "training rows, compared with a model refitted on exactly these groups and with the class frequencies. Random "
-        f"subsets: first the size, then the groups. Heart: mean over {effort.folds} folds; thyroid: its fixed split. "
-        "Excess is over the refitted model.",
+        f"Held-out log loss of `predict_proba(available=subset)`, compared with a model refitted on exactly these "
+        f"groups, and with the class frequencies alone ('null'). The [page on subsets](subsets.md) is newer. For "
+        f"each subset first its size is drawn, then its groups. Heart: mean over {effort.folds} folds. Thyroid: its "
+        f"fixed split. Excess is the log loss less that of the refitted model.",
         "",
         *subset_section(results),
         "",

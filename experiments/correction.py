@@ -1,4 +1,4 @@
-"""Choices that hold on new rows: the correction for noise, and gains on held-out folds, beside the paper's choice.
+"""Choices that hold on new rows: the correction for noise and held-out gains, compared with the paper's choice.
 
 ``python experiments/correction.py --write docs/results/correction.md`` (about ten minutes); ``--quick`` runs a tiny
 version.
@@ -136,7 +136,7 @@ class Result:
         return float(gaps.mean()), float(gaps.std(ddof=1) * self.factor)
 
 
-def judged(name: str, rows: np.ndarray, held: np.ndarray) -> dict[str, dict[str, list[float]]]:
+def evaluated(name: str, rows: np.ndarray, held: np.ndarray) -> dict[str, dict[str, list[float]]]:
     """Choose on the training rows; return mean over budgets, scores at budgets and of plans, by the way to choose."""
     load, alpha = TASKS[name]
     data = load()
@@ -157,12 +157,12 @@ def judged(name: str, rows: np.ndarray, held: np.ndarray) -> dict[str, dict[str,
 
 
 def measure(effort: Effort, pool: ProcessPoolExecutor) -> dict[str, Result]:
-    """Choose on every training set, and judge on the rows held out; folds are shared among processes."""
+    """Choose on every training set, and evaluate on the rows held out; folds are shared among processes."""
     jobs = {}
     for name in effort.tasks:
         folds = RepeatedKFold(n_splits=effort.folds, n_repeats=effort.repeats, random_state=0)
         splits = folds.split(np.zeros(len(TASKS[name][0]().target)))
-        jobs[name] = [pool.submit(judged, name, rows, held) for rows, held in splits]
+        jobs[name] = [pool.submit(evaluated, name, rows, held) for rows, held in splits]
     factor = float(np.sqrt(1 / (effort.folds * effort.repeats) + 1 / (effort.folds - 1)))
     results = {}
     for name, submitted in jobs.items():
@@ -181,12 +181,13 @@ HEAD = """\
 
 Made by `python experiments/correction.py --write docs/results/correction.md`.
 
-R² on new rows (of indicators, where the target is a class), squared error throughout, 10 folds twice. *Gain on the
-training rows* is the paper's choice (`correction=0`); *correction c* subtracts c·σ̂²d/n from the gain of a group of d
-columns; *gain on 5 held-out folds* orders by what a group gains on folds of the training rows that were left out;
-*correction by CV* is `AnytimeRegressorCV` with the same ridge constant, which chooses 0 or 1. *Mean*: over all budgets,
-with the paired difference to the paper's choice ± standard error (corrected for the training rows that folds share). A
-prefix of one order, and a plan for the budget, at shares of the cost of all groups.
+All numbers are R² on new rows, from 10 folds, twice. The loss is squared error; classes are 0/1 indicators. *Gain on
+the training rows* is the paper's choice (`correction=0`). *correction c* subtracts c·σ̂²d/n from the gain of a group
+of d columns. *gain on 5 held-out folds* orders groups by their gain on held-out folds of the training rows.
+*correction by CV* is `AnytimeRegressorCV` with the same ridge constant, which chooses 0 or 1. *Mean* is over all
+budgets. *less the first* is the paired difference to the paper's choice ± standard error, corrected for the training
+rows that folds share. The other columns are prefixes of one order, and plans, at shares of the cost of all groups.
+The first table lists the data on which a choice is better or worse than the paper's by more than a standard error.
 """
 
 
@@ -204,17 +205,14 @@ def table(result: Result) -> list[str]:
 
 
 def verdicts(results: dict[str, Result]) -> list[str]:
-    """Return on which data each way is better, and on which worse, by more than a standard error."""
-    lines = []
+    """Return on which data each way is better than the paper's choice, and on which worse, by more than an error."""
+    lines = ["| choice | better on | worse on |", "|---|---|---|"]
     for way in next(iter(results.values())).means:
         if way != PAPER:
             gaps = {name: result.gap(way) for name, result in results.items()}
             better = [name for name, (gap, error) in gaps.items() if gap > error]
             worse = [name for name, (gap, error) in gaps.items() if gap < -error]
-            lines.append(
-                f"- *{way}*: better than the paper's choice by more than a standard error on "
-                f"{'; '.join(better) or 'none of the data'}; worse on {'; '.join(worse) or 'none'}."
-            )
+            lines.append(f"| {way} | {'; '.join(better) or 'none'} | {'; '.join(worse) or 'none'} |")
     return [*lines, ""]
 
 

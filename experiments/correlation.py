@@ -106,7 +106,7 @@ def redundancy(moments: Moments, model: AnytimeRegressor) -> float:
 
 
 def measure(make: Callable[[int], tuple[np.ndarray, np.ndarray, FeatureGroups]], seeds: int) -> Found:
-    """Fit both rules on the first half of the rows of every seed and judge them on the second."""
+    """Fit both rules on the first half of the rows of every seed and evaluate them on the second."""
     results = []
     for seed in range(seeds):
         X, y, groups = make(seed)
@@ -152,16 +152,17 @@ HEAD = """\
 
 Made by `python experiments/correlation.py --write docs/results/correlation.md`.
 
-In the paper FR is ahead of OMP by 0.002 to 0.012 of timeliness; on our generated data by less than 0.001
-([tables](tables.md)). The two rules differ in one matrix. OMP scores a group by r_g' C_g⁻¹ r_g, FR by r_g' (C_g −
-C_gS C_S⁻¹ C_Sg)⁻¹ r_g: FR takes out of a group what the chosen groups S explain of it, OMP does not. OMP thus
-underestimates groups that depend on the chosen ones. Where groups are independent, both scores are the same; where
-all groups are explained to the same share, OMP underestimates all of them alike, and the order is the same, too. The
-rules part where groups depend on the chosen ones to different degrees and still carry something of their own.
+In the paper FR is ahead of OMP by 0.002 to 0.012 of timeliness; on the generated data here it is ahead by less than
+0.001 ([tables](tables.md)). The two rules differ in one matrix. OMP scores a group by r_g' C_g⁻¹ r_g, FR by r_g' (C_g
+− C_gS C_S⁻¹ C_Sg)⁻¹ r_g. FR removes the part of a group that the chosen groups S explain; OMP does not, so it
+underestimates groups that depend on the chosen ones. If groups are independent, both scores are the same. If the
+chosen groups explain the same share of every other group, OMP underestimates all of them alike, and the order is the
+same, too. The rules differ when groups depend on the chosen ones to different degrees and still carry information of
+their own.
 
-So only this dependence is varied; the generators keep their defaults. All data have the Agricultural
-shape. Timeliness is held-out, linear interpolation, up to OMP's 0.97-stopping cost. *Redundancy* is the share of a
-group's variance that the groups before it explain, mean over columns, in OMP's order.
+So only this dependence is varied; the generators keep their defaults. All data have the Agricultural shape.
+Timeliness is held-out, with linear interpolation, up to OMP's 0.97-stopping cost. *Redundancy* is the share of a
+group's variance that the groups before it explain, as a mean over columns, in OMP's order.
 """
 
 
@@ -222,16 +223,16 @@ def report(effort: Effort) -> Page:
     page.add("## Half of the groups repeat another, up to a share of their variance", "")
     page.add(*table("share", {f"{s:g}": found for s, found in derived.items()}))
     page.add(
-        f"With repeated groups the mean gap is largest at a share of {peak:g} ({derived[peak].gap.mean():+.4f}), and "
-        f"{derived[min(derived)].gap.mean():+.5f} at {min(derived):g}. The largest of a single data set is "
-        f"{largest:+.4f}. The paper's gaps are +0.0019 to +0.0063 (Yahoo!) and +0.0119 (Agricultural); the "
+        f"With repeated groups the mean difference is largest at a share of {peak:g} "
+        f"({derived[peak].gap.mean():+.4f}), and "
+        f"{derived[min(derived)].gap.mean():+.5f} at {min(derived):g}. The largest difference on a single data set is "
+        f"{largest:+.4f}. The paper's differences are +0.0019 to +0.0063 (Yahoo!) and +0.0119 (Agricultural). The "
         "largest mean "
         f"here, {top:+.4f}, {'reaches' if top >= 0.0019 else 'does not reach'} the former and "
         f"{'reaches' if top >= 0.0119 else 'does not reach'} the latter.",
         "",
-        "What the paper's Agricultural data look like inside is not known; features computed from the same "
-        "measurements "
-        "would have groups that repeat each other unevenly. That is a guess, the table is not.",
+        "The dependence in the paper's Agricultural data is not known. Features computed from the same measurements "
+        "would give groups that repeat each other unevenly, but that is a guess.",
         "",
         "## Real data, squared loss, in sample, whole cost",
         "",

@@ -61,7 +61,7 @@ class Run:
 def problem(groups: int, decades: float, seed: int) -> tuple[Moments, FeatureGroups]:
     """Return groups whose value grows a little faster than their cost, costs spread over orders of magnitude.
 
-    Columns are exactly uncorrelated, so that cheap ones are no proxies of dear ones; the part of group g in y has
+    Columns are exactly uncorrelated, so that cheap ones are no proxies of expensive ones; the part of group g in y has
     a variance of cost_g^1.3, times a log-normal factor.
     """
     rng = np.random.default_rng(seed)
@@ -119,10 +119,10 @@ HEAD = """\
 Made by `python experiments/doubling.py --write docs/results/doubling.md`.
 
 **The paper** (Figure 1): greedy "may choose expensive features early; until they are computed, we have no bounds".
-Doubling lets the next group cost no more than all before it, "prevents early computation of expensive features and
-induces a smoother increase of total cost; in most real-world data-sets, the two are identical after few steps because
-feature costs are often in a narrow range". *Doubling* is the version of this library: when nothing is affordable it
-takes the cheapest group; the rule is `forward`. All in sample.
+With doubling the next group costs no more than all groups before it together. This "prevents early computation of
+expensive features and induces a smoother increase of total cost; in most real-world data-sets, the two are identical
+after few steps because feature costs are often in a narrow range". *Doubling* is the version of this library: if no
+group is affordable, it takes the cheapest. The rule is `forward`. All figures are of the training data.
 """
 
 
@@ -168,10 +168,10 @@ def report(effort: Effort) -> Page:
     worst = {d: {s: [r.worst(s) for r in runs] for s in SCHEDULES} for d, runs in solved.items()}
     page = Page([HEAD, f"## Costs over orders of magnitude: {effort.groups} columns, {effort.draws} draws each", ""])
     page.add(
-        "Columns are uncorrelated and their values grow a little faster than costs (as cost^1.3, with scatter), "
-        "so that expensive groups have the better rates. The best sets are exact. The worst budget is the one at "
-        "which F of the affordable prefix is smallest compared with the best set of a quarter of the budget, from "
-        "four times the cheapest cost on.",
+        "Columns are uncorrelated. Their values grow a little faster than costs (as cost^1.3, with scatter), so that "
+        "expensive groups have the better rates. The best sets are exact. At the worst budget, F of the affordable "
+        "prefix is smallest compared with the best set for a quarter of the budget. Budgets start at four times the "
+        "cheapest cost.",
         "",
     )
     page.show("doubling", figure(solved[max(solved)][0], worst), "Greedy and doubling against cost")
@@ -183,21 +183,21 @@ def report(effort: Effort) -> Page:
     ahead = sum(d > g for d, g in zip(widest["doubling"], widest["greedy"], strict=True))
     page.add(
         "",
-        f"- Over {max(worst):g} decades doubling has the better worst budget on {ahead} of {effort.draws} draws: "
+        f"- Over {max(worst):g} decades doubling is better at its worst budget on {ahead} of {effort.draws} draws: "
         f"**{'holds' if ahead == effort.draws else 'does not hold on all'}**.",
     )
     area = {
         s: np.mean([timeliness(r.sequences[s], interpolation="step") for r in solved[max(solved)]]) for s in SCHEDULES
     }
     page.add(
-        "- The price: mean explained fraction over all budgets (timeliness, step interpolation) "
-        f"{area['doubling']:.4f}, greedy "
-        f"{area['greedy']:.4f}. A budget drawn evenly is seldom small, so that the average hides what happens at "
-        "small ones.",
+        "- It loses on average: its mean explained fraction over all budgets (timeliness, step interpolation) is "
+        f"{area['doubling']:.4f}, that of greedy {area['greedy']:.4f}. Few budgets are small, so the average says "
+        f"little "
+        "about small ones.",
         "",
-        "## Data with costs of their own",
+        "## Data with real costs",
         "",
-        "| method | groups | most expensive / cheapest | steps until the same from there on | timeliness: greedy "
+        "| method | groups | most expensive / cheapest | steps until both are identical | timeliness: greedy "
         "| doubling |",
         "|---|---|---|---|---|---|",
     )
@@ -213,7 +213,8 @@ def report(effort: Effort) -> Page:
             f"{area['greedy']:.4f} | "
             f"{area['doubling']:.4f} |"
         )
-    page.add("", f"- Identical after few steps (a quarter of the groups): on {few} of {len(found)} data sets.", "")
+    share = f"{few} of {len(found)} data sets"
+    page.add("", f"- Both orders are identical after few steps (a quarter of the groups) on {share}.", "")
     return page
 
 

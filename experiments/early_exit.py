@@ -189,16 +189,15 @@ def savings_verdict(figures: np.ndarray) -> str:
         gain, error = paired(figures[:, t, 2] - figures[:, t, 5])
         if np.abs(figures[:, t, 0] - figures[:, 0, 0]).max() > 0:
             (better if gain > 2 * error else worse if gain < -2 * error else open_).append(f"{below:g}")
-    parts = [f"{what} at {', '.join(at)}" for what, at in (("better", better), ("worse", worse)) if at]
-    undecided = f"within two standard errors at {', '.join(open_)}" if open_ else ""
+    found = {"better at the thresholds": better, "worse at": worse, "level within two standard errors at": open_}
     above = [f"{below:g}" for t, below in enumerate(THRESHOLDS) if below and figures[:, t, 4].mean() >= below]
     kept = (
-        f"At {', '.join(above)} more decisions differ than the threshold says"
+        f"At {', '.join(above)}, the share of decisions that differ is above the threshold"
         if above
-        else ("At every threshold fewer decisions differ than it says")
+        else ("The share of decisions that differ is below every threshold")
     )
-    verdict = "; ".join(part for part in [*parts, undecided] if part)
-    return f"Against a fixed budget of the same mean cost early exit is {verdict}. {kept}."
+    verdict = " and ".join(f"{what} {', '.join(at)}" for what, at in found.items() if at)
+    return f"Compared with a fixed budget of the same mean cost, early exit is {verdict}. {kept}."
 
 
 def lowest_differ(found: dict[str, np.ndarray]) -> list[str]:
@@ -216,7 +215,7 @@ def lowest_differ(found: dict[str, np.ndarray]) -> list[str]:
 def calibration(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Return estimated chances, whether the decision changed, and the slopes of the first stages (first score).
 
-    Half of the rows fit the model, a quarter may teach the early exit instead of them, the last quarter judges.
+    Half of the rows fit the model, a quarter may teach the early exit instead of them, the last quarter evaluates.
     """
     estimates: dict[str, list[np.ndarray]] = {}
     changed, slopes = [], []
@@ -226,14 +225,14 @@ def calibration(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.nd
         )
         other, test = train_test_split(rest, stratify=data.target[rest], test_size=0.5, random_state=seed)
         model = AnytimeClassifier(data.feature_groups, alpha=ALPHAS[name]).fit(data.data[train], data.target[train])
-        judged = stage_scores(model, data.data[test])
-        changed += [decisions(s) != decisions(judged[-1]) for s in judged[:-1]]
+        evaluated = stage_scores(model, data.data[test])
+        changed += [decisions(s) != decisions(evaluated[-1]) for s in evaluated[:-1]]
         for where, rows in (("training rows", train), ("other rows", other)):
             learned = EarlyExit.fit(model, data.data[rows])
             plain = unconditional(sample(stage_scores(model, data.data[rows])))
             for way, estimate in ((REGRESSION, learned.chance), (PLAIN, plain)):
                 estimates.setdefault(f"{way}, {where}", []).extend(
-                    estimate(j + 1, s) for j, s in enumerate(judged[:-1])
+                    estimate(j + 1, s) for j, s in enumerate(evaluated[:-1])
                 )
             if where == "training rows":
                 slopes.append(np.array([change.slope[0, 0] for change in learned.changes[:4]]))
@@ -265,7 +264,7 @@ def calibration_verdict(estimates: dict[str, np.ndarray], changed: np.ndarray) -
     loss = {way: scores_of(p, changed)[0] for way, p in estimates.items()}
     mean = ", ".join(f"{way} {p.mean():.4f}" for way, p in estimates.items())
     best = min(loss, key=loss.__getitem__)
-    return f"Mean estimated chance: {mean}; observed {changed.mean():.4f}. Lowest log loss: **{best}**."
+    return f"Mean estimated chance: {mean}. Observed rate: {changed.mean():.4f}. Lowest log loss: **{best}**."
 
 
 HEAD = """\
@@ -273,27 +272,26 @@ HEAD = """\
 
 Made by `python experiments/early_exit.py --write docs/results/early_exit.md`.
 
-`EarlyExit` stops a patient's run at the first stage at which the estimated chance that the remaining groups change the
-decision is below a threshold. Prices are Turney's, in Canadian dollars; `alpha` is fixed, 1e-2 for heart, 1e-4 for
-thyroid. The exit is learned on the rows that the model was fitted on, as most users would. All figures are for held-out
-rows: mean over folds, ± standard error over folds (folds of different repeats share patients, so it is too small as a
-statement about new patients).
+`EarlyExit` stops a patient's run at the first stage where the remaining groups will hardly change the decision: their
+estimated chance to do so is below a threshold. Prices are Turney's, in Canadian dollars. `alpha` is fixed: 1e-2 for
+heart, 1e-4 for thyroid. The exit is learned on the training rows of the model, as most users would do. All figures
+are for held-out rows: mean over folds ± standard error. Folds of different repeats share patients, so the errors are
+too small for statements about new patients.
 
-The fixed budget is the same money for everyone: two neighbouring prefixes of the same sequence, mixed at random so
-that the mean cost is that of the early exit. "Decisions that differ" are compared with those of the model with
-all groups.
-AUC is that of the probabilities at the exit, stages mixed. A threshold below 1/(1 + rows to learn from) never stops a
-run.
+The fixed budget spends the same on every patient. It mixes two neighbouring prefixes of the same sequence at random,
+so that the mean cost equals that of the early exit. "Decisions that differ" counts decisions unlike those of the
+model with all groups. AUC is computed from the probabilities at the exit, with all stages mixed. A threshold below
+1/(1 + number of training rows) never stops a run.
 """
 
 HONEST = """\
 ## Is the estimated chance honest?
 
-Half of the rows fit the model; the exit is learned on the same rows ("training rows") or on another quarter ("other
-rows"); the last quarter is evaluated, at every stage but the last. Cells: mean estimated chance → observed rate of
-change, of the estimates in the interval. "Regression" is `EarlyExit`: final scores are regressed on the scores so
-far, and residuals are distributed as on the sample. "Unconditional" adds what the remaining groups added on the
-sample, and ignores the score so far.
+The model is fitted on half of the rows. The exit is learned on the same rows ("training rows") or on another quarter
+("other rows"). The last quarter is held out; every stage but the last is evaluated on it. Each cell shows, for the
+estimates in that interval, their mean → the observed rate of change. "Regression" is `EarlyExit`: it regresses the
+final score on the score so far, and draws residuals from the sample. "Unconditional" ignores the score so far: it
+adds the change that the remaining groups made on the sample.
 """
 
 
@@ -309,7 +307,8 @@ def report(effort: Effort) -> list[str]:
         how = f"{repeats} × {folds}-fold stratified cross-validation, {len(data.target)} rows"
         lines += [f"## {name}: {how}", "", *savings_section(found[REGRESSION], data.feature_groups.costs.sum()), ""]
         lines += [savings_verdict(found[REGRESSION]), ""]
-        lines += [f"{checked} runs of `AnytimeRunner` stopped at the same stages with the same probabilities.", ""]
+        same = f"{checked} runs of `AnytimeRunner` stopped at the same stages with the same probabilities."
+        lines += [f"A check: {same}", ""]
         lines += [
             "Cost, and share of decisions that differ, with and without the regression:",
             "",
@@ -323,7 +322,8 @@ def report(effort: Effort) -> list[str]:
         lines += [calibration_verdict(estimates, changed), ""]
         if len(np.unique(data.target)) == 2:
             steps = ", ".join(f"{slope:.2f}" for slope in slopes)
-            lines += [f"Slope of the final log odds on those after one, two, three and four groups: {steps}.", ""]
+            earlier = "the log odds after one, two, three and four groups"
+            lines += [f"Slope when the final log odds are regressed on {earlier}: {steps}.", ""]
     return lines
 
 

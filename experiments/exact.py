@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -240,27 +240,29 @@ def table(column: dict[str, np.ndarray], names: list[str]) -> list[str]:
     return [*lines, *(f"| {m} | {' | '.join(summary(r, names))} |" for m, r in column.items())]
 
 
-def versus(a: str, b: str, column: dict[str, np.ndarray]) -> str:
-    """Return how often one method is ahead of another."""
-    known = ~np.isnan(column[a])
-    gap = column[a][known] - column[b][known]
-    ahead, behind = int(np.sum(gap > SAME)), int(np.sum(gap < -SAME))
-    return f"{a} is ahead of {b} on {ahead} problems, behind on {behind}, equal on {known.sum() - ahead - behind}"
+def versus(column: dict[str, np.ndarray], others: Iterable[str]) -> list[str]:
+    """Return on how many problems forward is ahead of each of the others, behind it, or equal."""
+    lines = ["| forward compared with | ahead | behind | equal |", "|---|---|---|---|"]
+    for other in others:
+        gap = (column["forward"] - column[other])[~np.isnan(column["forward"])]
+        ahead, behind = int(np.sum(gap > SAME)), int(np.sum(gap < -SAME))
+        lines.append(f"| {other} | {ahead} | {behind} | {gap.size - ahead - behind} |")
+    return [*lines, ""]
 
 
-def verdict(column: dict[str, np.ndarray]) -> str:
+def verdict(column: dict[str, np.ndarray]) -> list[str]:
     """Return who is best on average, who at worst, and how forward compares with the others."""
     means = {m: float(np.nanmean(r)) for m, r in column.items()}
     worsts = {m: float(np.nanmin(r)) for m, r in column.items()}
     by_mean, by_worst = max(means, key=means.__getitem__), max(worsts, key=worsts.__getitem__)
     loss = (1 - column["forward"][~np.isnan(column["forward"])]) * 100
-    return (
-        f"Best on average: **{by_mean}** ({means[by_mean]:.4f}); best at its worst: **{by_worst}** "
-        f"({worsts[by_worst]:.4f}). forward loses {loss.mean():.2f} % on average, {np.median(loss):.2f} % in the "
-        f"median and more than 1 % on {np.sum(loss > 1)} of {len(loss)} problems. "
-        + "; ".join(versus("forward", other, column) for other in METHODS if other != "forward")
-        + "."
-    )
+    return [
+        f"Best mean: **{by_mean}** ({means[by_mean]:.4f}). Best worst case: **{by_worst}** ({worsts[by_worst]:.4f}). "
+        f"forward loses {loss.mean():.2f} % on average, {np.median(loss):.2f} % in the median, and more than 1 % on "
+        f"{np.sum(loss > 1)} of {len(loss)} problems.",
+        "",
+        *versus(column, [other for other in METHODS if other != "forward"]),
+    ]
 
 
 def timeliness_section(results: list[Result]) -> list[str]:
@@ -271,28 +273,27 @@ def timeliness_section(results: list[Result]) -> list[str]:
         column = {m: np.array([r.ratios[m][k] for r in results]) for m in METHODS}
         lines += [f"### Up to {stop}, {interpolation} interpolation", "", *table(column, names), ""]
         if empty := int(np.isnan(column["forward"]).sum()):
-            lines += [f"Left out, as no sequence has any area before the stop: {empty} of the problems.", ""]
+            lines += [f"{empty} problem{'s' * (empty > 1)} left out: no sequence has any area before the stop.", ""]
         if late := int(np.sum(column["forward"] == 0)):
             lines += [
-                f"The first group of forward is complete only at the stop, and so has no area, on {late} problems.",
+                f"On {late} problems the first group of forward is complete only at the stop and has no area.",
                 "",
             ]
-        lines += [verdict(column), ""]
+        lines += verdict(column)
     return lines
 
 
 def budget_section(results: list[Result]) -> list[str]:
-    """Return what prefixes explain beside the best set of the same budget."""
+    """Return what prefixes explain compared with the best set of the same budget."""
     names = [r.problem.name for r in results]
     lines = []
     for k, share in enumerate(BUDGETS):
         column = {m: np.array([r.at_budgets[m][k] for r in results]) for m in (*METHODS, EXACT, REPLANNED)}
         lines += [f"### {share * 100:.0f} % of the total cost", "", *table(column, names), ""]
         if empty := int(np.isnan(column["forward"]).sum()):
-            lines += [f"Left out, as this budget buys nothing: {empty} of the problems.", ""]
+            lines += [f"{empty} problem{'s' * (empty > 1)} left out: this budget buys nothing.", ""]
         ranked = sorted(METHODS, key=lambda m: -float(np.nanmean(column[m])))
-        others = "; ".join(versus("forward", other, column) for other in (EXACT, REPLANNED))
-        lines += [f"Best on average among sequences: **{ranked[0]}**; {others}.", ""]
+        lines += [f"Best mean of the sequences: **{ranked[0]}**.", "", *versus(column, (EXACT, REPLANNED))]
     return lines
 
 
@@ -326,16 +327,16 @@ HEAD = """\
 
 Made by `python experiments/exact.py --write docs/results/exact.md`.
 
-For up to 18 groups the best of all sequences, and the best set at every budget, can be found exactly: every one of
-the 2^J sets is evaluated, and dynamic programming over sets finds the sequence of the largest area under F against
-cost. All figures are ratios to that optimum, on training data (F is what the methods work with; nothing here is about
-new data); 1 is optimal. `alpha` is 1e-5, and the loss is squared error. Classes are 0/1 indicators, unless a problem
-names one class or the label as a number. `doubling`, `cheapest` and `no-cost` use the rule `forward`.
+For up to 18 groups, the best sequence and the best set at every budget can be found exactly. Each of the 2^J sets is
+evaluated, and dynamic programming over sets finds the sequence with the largest area under F against cost. All
+figures are ratios to that optimum; 1 is optimal. They are on training data and say nothing about new data. `alpha` is
+1e-5, and the loss is squared error. Classes are 0/1 indicators, unless a problem names one class or the label as a
+number. `doubling`, `cheapest` and `no-cost` use the rule `forward`.
 
-Costs. Real: heart and thyroid (dollars), NHANES (scores of inconvenience). Generated with the data: agricultural and
-yahoo. Made up, where data have none: 1 per group, or drawn between 1 and 100, log-uniform, from the seed named; and,
-where groups differ in size, 1 per column. "Drawn" groups are a random selection, from the seed named. Problems of the
-same data are not independent of each other, and data with many problems count more in the means.
+Heart and thyroid (dollars) and NHANES (scores of inconvenience) have real costs. Costs of agricultural and yahoo are
+generated with the data. Other data have made-up costs: 1 per group, 1 per column if groups differ in size, or
+log-uniform draws between 1 and 100 from the named seed. "Drawn" groups are a random selection from the named seed.
+Problems of the same data depend on each other, and data with many problems count more in the means.
 
 Why `forward` does so well under the step interpolation: swapping the neighbours g and h after S changes the area up to
 the total cost by c(g) c(h) (rate of h − rate of g), with rates (F(S ∪ g) − F(S))/c(g), so no swap improves a sequence
@@ -356,16 +357,17 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
         "",
         "## Timeliness, as a share of the best sequence's",
         "",
-        "The step interpolation keeps the value of a stage until the next is complete; the linear one (the paper's) "
-        "joins stages by straight lines. The second stop is the cost at which `omp` has 97 % of what it explains in "
-        "the end.",
+        "The step interpolation keeps the value of a stage until the next is complete. The linear interpolation (the "
+        "paper's) joins stages by straight lines. The second stop is the cost at which `omp` has reached 97 % of the "
+        "fraction that it explains in the end.",
         "",
         *timeliness_section(results),
         "## F at a budget, as a share of the best set's",
         "",
         "A budget buys the longest affordable prefix of a sequence. The best sets of different budgets need not "
-        f"contain each other, so that no sequence can be best everywhere. For reference: {EXACT}, that of the largest "
-        "area (step interpolation, total cost), and a plan made for the budget, which is not anytime and skips "
+        f"contain each other, so no sequence can be best everywhere. Two references are shown: {EXACT}, which has "
+        f"the largest area (step interpolation, total cost), and a plan made for the budget, which is not anytime "
+        f"and skips "
         "groups that do not fit.",
         "",
         *budget_section(results),

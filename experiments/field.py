@@ -1,7 +1,7 @@
-"""Our place in the field: others' published figures under their protocols, and linear, spline and tree models.
+"""Published figures of other methods under their protocols, and linear, spline and tree models.
 
 ``python experiments/field.py --write docs/results/field.md``; ``--quick`` runs a tiny version. Scores of every split
-are kept beside the page in ``field.json``: ``--draw`` writes page and figures from it without fitting, ``--only
+are kept next to the page in ``field.json``: ``--draw`` writes page and figures from it without fitting, ``--only
 NAME ...`` fits these data again and keeps the rest. Spam, physionet and bank are read from the folder that the
 variable FIELD_DATA names, by default ../shared/data/field, and left out without it; trees need LightGBM.
 """
@@ -37,7 +37,7 @@ ENCODINGS = {LINEAR: Encoding("linear"), SPLINE: Encoding("spline"), PAIRS: Enco
 TREE = {"n_estimators": 200, "learning_rate": 0.05, "num_leaves": 15, "n_jobs": 1, "verbose": -1, "random_state": 0}
 """The same for all data, not tuned."""
 MANY = 5
-"""With more classes our models are of squared error on indicators, and classes are judged by accuracy alone."""
+"""With more classes the models use squared error on indicators, and classes are evaluated by accuracy alone."""
 
 Rows = np.ndarray
 Split = tuple[Rows, Rows, Rows]
@@ -112,7 +112,7 @@ QUICK = {"heart": Task((0.25, 0.5, 1.0), "AUC", folds(1, 2))}
 
 
 def fitted(problem: Problem, family: str, rows: Rows) -> AnytimeClassifier | AnytimeRegressor:
-    """Fit one of our models; its ridge constant is chosen from these rows."""
+    """Fit a model of budgetline; its ridge constant is chosen from these rows."""
     y = problem.y[rows]
     if problem.classes and np.ptp(problem.y) < MANY:
         return AnytimeClassifier(problem.groups, encoding=ENCODINGS[family], rule="score").fit(problem.X.iloc[rows], y)
@@ -232,7 +232,7 @@ def best_threshold(y: np.ndarray, share: np.ndarray) -> float:
 # -- a split ---------------------------------------------------------------------------------------------------
 
 
-def judged(task: Task, problem: Problem, split: Split) -> dict[str, Scores]:
+def evaluated(task: Task, problem: Problem, split: Split) -> dict[str, Scores]:
     """Return the scores of everything that is fitted on one split."""
     train, validation, _ = split
     total = problem.X.shape[1] if problem.groups is None else problem.groups.prices.total
@@ -283,7 +283,7 @@ def measured(tasks: dict[str, Task]) -> Iterator[dict[str, object]]:
             continue
         start, splits = time.process_time(), []
         for split in task.splits(problem):
-            splits.append(judged(task, problem, split))
+            splits.append(evaluated(task, problem, split))
             print(f"{name}: split {len(splits)}, {time.process_time() - start:.0f} s", file=sys.stderr, flush=True)
         about = {"budgets": task.budgets, "metric": task.metric, "seconds": round(time.process_time() - start)}
         yield {name: about | {"measured": conditions(), "splits": splits}}
@@ -293,12 +293,12 @@ def main() -> None:
     """Fit, or read what was fitted, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tiny version, for the test suite")
-    parser.add_argument("--write", type=Path, help="write the page here, its figures and scores beside it")
-    parser.add_argument("--draw", action="store_true", help="fit nothing: read the scores beside the page")
+    parser.add_argument("--write", type=Path, help="write the page here, its figures and scores next to it")
+    parser.add_argument("--draw", action="store_true", help="fit nothing: read the scores next to the page")
     parser.add_argument("--only", nargs="+", choices=list(TASKS), default=[], help="fit these again, read the others")
     args = parser.parse_args()
     if (args.draw or args.only) and not args.write:
-        parser.error("--draw and --only read the scores beside the page: give --write")
+        parser.error("--draw and --only read the scores next to the page: give --write")
     kept = args.write and args.write.with_suffix(".json")
     known = json.loads(kept.read_text()) if args.draw or args.only else {}
     tasks = {} if args.draw else QUICK if args.quick else {n: TASKS[n] for n in args.only} if args.only else TASKS

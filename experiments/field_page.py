@@ -138,7 +138,7 @@ def page_of(known: dict[str, Any]) -> Page:
     side_by_side(page, list(results.values()))
     page.add(*LIMITS)
     seconds = sum(record["seconds"] for record in known.values())
-    page.add(f"All fits took {seconds / 60:.0f} minutes of one core.", "")
+    page.add(f"All fits together took {seconds / 60:.0f} minutes on one core.", "")
     others = {where: [n for n, r in known.items() if r["measured"] == where] for where in elsewhere(known)}
     page.add(*(line for where, names in others.items() for line in (f"{', '.join(names)}: {where}", "")))
     return page
@@ -152,32 +152,24 @@ def elsewhere(known: dict[str, Any]) -> list[str]:
 
 INTRODUCTION = [
     "Four families buy the same features for every row: *linear* and *spline* models (`encoding=`), *spline + pairs* "
-    "(`interactions=20`), and *trees*: `StagedEstimators` of LightGBM on the order that the splines with pairs "
-    "learned. "
-    "*Ours* is one of them, chosen on training data alone: on every split all four are fitted on the training "
-    "rows, and "
-    "the one with the best mean score over all budgets on the validation rows is taken. Test rows are used once, "
-    "at the "
-    "end. *Static* methods also buy the same features for every row; *per-row* methods look at what they have bought "
-    "before they buy the next. Every feature of spam, physionet and bank costs 1.",
+    "(`interactions=20`), and *trees* (`StagedEstimators` of LightGBM on the order of the splines with pairs). "
+    "*budgetline* is one of them, chosen on training data alone: on every split all four are fitted on the training "
+    "rows, and the family with the best mean score over all budgets on the validation rows is used. Test rows are "
+    "used once, at the end. *Static* methods also buy the same features for every row. *Per-row* methods choose the "
+    "next feature by the values bought so far. Every feature of spam, physionet and bank costs 1.",
     "",
 ]
 
 LIMITS = [
     "## What to keep in mind",
     "",
-    "- Published numbers of static methods on spam, physionet and bank are not available: the repositories of the "
-    "papers "
-    "hold none. So whether ours is as good as the best of them is open. The network in the order of a permutation "
-    "test "
-    "is our own run of one recipe, a weak one; the stronger recipes (CAE, SAGE) were not run. LightGBM in the "
-    "order of "
-    "its own importance is the stronger baseline.",
-    "- GDFS on spam is one run of a notebook on one split, and so is our score. The band in the first "
-    "figure, "
-    "from the lowest to the highest of five splits, is wider than most of the differences.",
-    "- The constants of our encodings were chosen earlier on spam, physionet and bank among other data, in part on "
-    "rows "
+    "- Numbers of static methods on spam, physionet and bank are not available: the repositories of the papers hold "
+    "none. So it is open whether budgetline is as good as the best of them. The network in the order of a "
+    "permutation test was run here by one recipe, a weak one. The stronger recipes (CAE, SAGE) were not run. "
+    "LightGBM in the order of its own importance is the stronger baseline.",
+    "- GDFS on spam is one run of a notebook on one split. The score of budgetline is of the same split. The band in "
+    "the first figure, from the lowest to the highest of five splits, is wider than most of the differences.",
+    "- The constants of the encodings were chosen earlier, on spam, physionet, bank and other data, in part on rows "
     "that are test rows here ([raw tables](raw_tables.md)). Everything else is chosen inside each split. LightGBM's "
     "settings are the same for all data and not tuned.",
     "- Random splits overlap, so standard errors over them are somewhat too small.",
@@ -197,7 +189,7 @@ def in_short(results: dict[str, Results]) -> list[str]:
             "than the published per-row method GDFS.",
             f"- **Spam**, mean over five splits: {ahead(five, 'AUROC', spam)} than GDFS on its one split, which is "
             "an "
-            f"easy one for ours ({signed(float((auc - five).mean()))} points above our mean).",
+            f"easy one for budgetline ({signed(float((auc - five).mean()))} points above its mean over splits).",
             f"- **Spam**, static methods. {against(spam, IMPORTANCE, OWN)} "
             f"{against(spam, NETWORK, 'a network in the order of a permutation test')}",
         ]
@@ -207,7 +199,8 @@ def in_short(results: dict[str, Results]) -> list[str]:
             own = physionet.ours("F1")[:, physionet.budgets.index(budget)]
             parts.append(f"{own.mean():.3f} ± {error(own):.3f} at {budget} ({method} about {value:.2f})")
         lines.append(
-            f"- **PhysioNet 2012**, F1: {', '.join(parts)}; their figures are per-row methods, read from a plot."
+            f"- **PhysioNet 2012**, F1: {', '.join(parts)}; the published figures are of per-row methods, read from "
+            f"a plot."
         )
     for name in ("bank", "bank without duration"):
         if found := results.get(name):
@@ -217,14 +210,14 @@ def in_short(results: dict[str, Results]) -> list[str]:
 
 
 def ahead(gaps: np.ndarray, what: str, results: Results) -> str:
-    """Say at how many budgets ours is ahead, and where it is not."""
+    """Say at how many budgets budgetline is ahead, and at which it is not."""
     lost = [f"{results.budgets[k]:g} ({signed(gaps[k])})" for k in np.flatnonzero(gaps < 0)]
     text = f"higher {what} at {int((gaps > 0).sum())} of {gaps.size} budgets (by {signed(gaps.max())} points at most"
     return text + (f"; lower at {', '.join(lost)})" if lost else f", {signed(gaps.min())} at least)")
 
 
 def against(results: Results, family: str, named: str) -> str:
-    """Say how ours compares with another method on the same splits."""
+    """Say how budgetline compares with another method on the same splits."""
     if not results.has(family):
         return ""
     gaps = results.ours() - results.of(family)
@@ -256,8 +249,8 @@ def spam_section(spam: Results) -> list[str]:
         own = [f"{auc[k]:.2f}", signed(auc[k] - GDFS_AUC[k]), f"{100 * spam.of(REFIT)[0, k]:.2f}"]
         hits = [f"{GDFS_ACCURACY[k]:.2f}", f"{accuracy[k]:.2f}", signed(accuracy[k] - GDFS_ACCURACY[k])]
         rows.append([f"{budget:g}", f"{GDFS_AUC[k]:.2f}", *own, *hits, mean_of(five, 2)])
-    head = ["k", "GDFS", "ours", "difference", "ours, refitted"]
-    head += ["GDFS, accuracy", "ours", "difference", "ours, 5 splits"]
+    head = ["k", "GDFS", "budgetline", "difference", "refitted"]
+    head += ["GDFS, accuracy", "budgetline", "difference", "5 splits"]
     ten = [k for k, budget in enumerate(spam.budgets) if budget <= 10]
     families = [f for f in (*FAMILIES, PLAN, IMPORTANCE, NETWORK) if spam.has(f)]
     by_family = []
@@ -269,26 +262,24 @@ def spam_section(spam: Results) -> list[str]:
         "## Spam",
         "",
         "Covert et al., *Learning to Maximize Mutual Information for Dynamic Feature Selection*, ICML 2023. 4,601 "
-        "mails, 57 features. Their split: "
-        "`numpy.random.default_rng(0)` shuffles the rows; the first fifth is for testing, the next for validation, "
-        "the rest for training. Same rows, "
-        "same roles here. GDFS chooses k features *per row*; ours buys the same k for all. In percent; AUROC "
-        "unless it says accuracy. "
+        "mails, 57 features. Their split is used here: `numpy.random.default_rng(0)` shuffles the rows; the first "
+        "fifth is for testing, the next for validation, the rest for training. GDFS chooses k features *per row*; "
+        "budgetline buys the same k for all rows. Numbers are in percent: AUROC, except in columns named accuracy. "
         f"Chosen on the published split: {spam.choices[0]}; on all five: {listed(spam.choices)}.",
         "",
         *table(head, rows),
-        "*Refitted*: the chosen model fitted again on training and validation rows, as one would in practice; GDFS "
-        "keeps the validation rows for "
-        "stopping. *5 splits*: their recipe with seeds 0 to 4, ± standard error; theirs is one split.",
+        "*Refitted*: the chosen model is fitted again on training and validation rows, as in practice. GDFS needs "
+        "the validation rows for stopping. *5 splits*: their recipe with seeds 0 to 4, ± standard error. GDFS was "
+        "published for one split.",
         "",
-        "All models, AUROC, mean over five splits ± standard error; the last column is the mean over 1 to 10 features.",
+        "All models, AUROC, mean over five splits ± standard error. The last column is the mean over 1 to 10 features.",
         "",
         *table(["model", *(f"k = {spam.label(k)}" for k in spam.places()), "1 to 10"], by_family),
         "*Plan* knows the budget in advance (splines). "
         "*Trees, own importance*: LightGBM in the order of its own "
-        "gains. *Network, permutation*: a static baseline after their recipe, 128 × 128, columns by a permutation "
-        "test on the validation rows, in "
-        "scikit-learn and on standardised columns, which theirs are not.",
+        "gains. *Network, permutation*: a static baseline by their recipe, a network of 128 × 128 units whose "
+        "columns a permutation test on the validation rows chooses. It differs in two ways: it is made with "
+        "scikit-learn, on standardised columns.",
         "",
     ]
 
@@ -301,7 +292,7 @@ def physionet_section(results: Results) -> list[str]:
         own = [mean_of(results.ours(metric)[:, k]) for metric in ("F1", "F1, tuned", "macro F1", "AUC")]
         others = [mean_of(results.of(f, "F1")[:, k]) for f in (REFIT, *extra)]
         rows.append([f"{budget:g}", f"{method} about {value:.2f}" if method else "", *own, *others])
-    names = ["k", "published F1", "ours, F1", "F1, tuned", "macro F1", "AUC", "F1, refitted"]
+    names = ["k", "published F1", "budgetline, F1", "F1, tuned", "macro F1", "AUC", "F1, refitted"]
     names += [f"{f}, F1" for f in extra]
     return [
         "## PhysioNet 2012",
@@ -314,17 +305,16 @@ def physionet_section(results: Results) -> list[str]:
         *table(names, rows),
         "Differences of protocol:",
         "",
-        "- The published values are read from a figure, and k is there an *average* number of features per row "
-        "(soft budget); ours buys exactly k.",
-        "- Their F1 is that of the class that is predicted, by networks trained with balanced class weights: *F1* "
-        "here is the same decision, death if its "
-        "probability is above its share of the training rows. Their code of August 2025 takes F1 of the rarer "
-        "class, that of January 2026 the mean over both "
-        "classes (*macro*); values below .5 fit the former only. *Tuned* takes the threshold with the best F1 on "
-        "the validation rows.",
-        "- The splits are those of their present code. In August 2025 torch split the rows, in another way.",
-        "- They fill missing values with the mean over all rows, including test rows, and standardise in the same way. "
-        "Ours uses nothing of the test rows.",
+        "- The published values are read from a figure. Their k is an *average* number of features per row (soft "
+        "budget); budgetline buys exactly k.",
+        "- Their networks are trained with balanced class weights, and F1 is computed from the predicted class. *F1* "
+        "here uses the same decision: death is predicted if its probability is above its share of the training rows. "
+        "Their code of August 2025 computes F1 of the rarer class, their code of January 2026 the mean over both "
+        "classes (*macro*). Values below .5 fit only the former. *Tuned* uses the threshold with the best F1 on the "
+        "validation rows.",
+        "- The splits follow their code of January 2026. In August 2025 the rows were split by torch.",
+        "- They fill missing values with the mean over all rows, including test rows, and standardise in the same "
+        "way. budgetline uses nothing of the test rows.",
         "",
     ]
 
@@ -337,15 +327,15 @@ def bank_section(found: list[Results]) -> list[str]:
             own = [mean_of(results.ours(metric)[:, k]) for metric in ("AUC", "F1", "F1, tuned", "macro F1")]
             others = [mean_of(results.of(f)[:, k]) for f in extra]
             rows.append([results.name, f"{budget:g}", *own, *others])
-    names = ["data", "k", "ours, AUC", "F1", "F1, tuned", "macro F1"]
+    names = ["data", "k", "budgetline, AUC", "F1", "F1, tuned", "macro F1"]
     names += [f"{f}, AUC" for f in extra]
     chosen = "; ".join(f"{results.name}: {listed(results.choices)}" for results in found)
     return [
         "## Bank marketing",
         "",
-        "45,211 calls, 16 columns, 12 % yes; budgets and splits of the AFA benchmark, as above. Its table is not "
-        "available, so nothing is compared with it. "
-        "`duration` is known only after the call. Splits are shuffled although rows are in the order of time. "
+        "45,211 calls, 16 columns, 12 % yes. Budgets and splits are those of the AFA benchmark, as above. Its table "
+        "of results is not available, so there is no comparison. `duration` is known only after the call. Splits are "
+        "shuffled, although the rows are in the order of time. "
         f"Chosen: {chosen}.",
         "",
         *table(names, rows),
@@ -360,8 +350,8 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
     page.add(
         "## Linear, spline and tree models side by side",
         "",
-        "Gain over the linear model on the same test rows, mean over budgets and splits; whiskers are one standard "
-        "error. A point is 0.01 of the metric.",
+        "The picture shows the gain over the linear model on the same test rows, mean over budgets and splits. "
+        "Whiskers are one standard error. A point is 0.01 of the metric.",
         "",
     )
     page.show(
@@ -381,18 +371,15 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
             verdict = f"{first}: {paired(lead)} over {second}" if lead.mean() > 5e-5 else f"{first}, {second}: equal"
             rows.append([results.name, results.metric, results.label(k), *cells, verdict])
     page.add(
-        "The table: budgets are numbers of columns, or shares of the total cost; the last column is by how many "
-        "points the best model leads the next, "
-        "± standard error of the paired difference.",
+        "In the table, budgets are numbers of columns or shares of the total cost. The last column is the lead of "
+        "the best model over the next, in points, ± standard error of the paired difference.",
         "",
         *table(["data", "metric", "budget", *families, "best, and its lead"], rows),
-        "All models are fitted on the training rows only (60 % of the data) and buy in the order that they "
-        "learned; trees use the order of the splines with pairs. "
-        "Spam, physionet and bank: five splits as above; NHANES, thyroid and mfeat: five folds; heart: four times "
-        "five folds. On mfeat (649 columns) no pairs are tried, trees use the order of the splines, and our models "
-        "are of squared "
-        "error on indicators. Thyroid's first purchase, the blood panel, costs 77 % of all; smaller budgets buy "
-        "nothing.",
+        "All models are fitted on the training rows only (60 % of the data) and buy in their own order; trees use "
+        "the order of the splines with pairs. Spam, physionet and bank have five splits as above; NHANES, thyroid "
+        "and mfeat have five folds; heart has four times five folds. On mfeat (649 columns) no pairs are tried, "
+        "trees use the order of the splines, and the models of budgetline use squared error on indicators. Thyroid's "
+        "first purchase, the blood panel, costs 77 % of the total, so smaller budgets buy nothing.",
         "",
     )
 
@@ -401,7 +388,7 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
 
 
 def front(spam: Results) -> str:
-    """Draw published methods and ours on spam."""
+    """Draw published methods and budgetline on spam."""
     title = "Spam: AUROC by number of features bought"
     drawing = Drawing((620, 340), (50, 62, 432, 292), (np.log(0.9), np.log(27)), (78, 100), title)
     for value in (80, 85, 90, 95, 100):
@@ -410,7 +397,7 @@ def front(spam: Results) -> str:
     for value in (1, 2, 3, 4, 5, 7, 10, 15, 25):
         drawing.text(drawing.across(np.log(value)), drawing.box[3] + 18, f"{value}", "soft", "middle")
     drawing.text(drawing.box[2], drawing.box[3] + 38, "features bought →", "soft", "end")
-    drawing.text(16, 46, "% on the published test rows; the band is ours on five random splits", "soft")
+    drawing.text(16, 46, "% on the published test rows; the band is budgetline on five random splits", "soft")
     xs, ours = np.log(spam.budgets).tolist(), 100 * spam.ours()
     drawing.band(xs, ours.min(axis=0), ours.max(axis=0), "ours")
     lines = [

@@ -126,9 +126,8 @@ def report(effort: Effort, web: Web | None) -> Page:
     )
     page.add(
         "",
-        f"- The last percent takes {last:.0%} of the total cost (the paper: half). That there is a plateau, by "
-        "the paper's "
-        f"rule: **{'holds' if plateau(whole) < 1 else 'does not hold'}**, from α = {plateau(whole):g} on (the "
+        f"- The last percent takes {last:.0%} of the total cost (the paper: half). There is a plateau, by the "
+        f"paper's rule: **{'holds' if plateau(whole) < 1 else 'does not hold'}**, from α = {plateau(whole):g} on (the "
         "paper: 0.99).",
         f"- CS-G-OMP is at least as good as G-OMP at {share:.1%} of the budgets up to the {STOP}-stopping cost, "
         "held-out "

@@ -78,10 +78,10 @@ HEAD = """\
 
 Made by `python experiments/figure4.py --write docs/results/figure4.md`.
 
-**The paper**: "group whitening consistently results in the better predictions", on both data sets; expected where
-groups contain correlated features, as it "prevents [the] selection step from overestimating the predictive power of
-feature groups of repeated good features". CS-G-OMP scores a group by r_g' C_g⁻¹ r_g, No-Whiten by ‖r_g‖² of columns
-scaled to unit variance one by one; both then fit the same model on the groups chosen.
+**The paper**: "group whitening consistently results in the better predictions", on both data sets. It is expected
+where groups contain correlated features, as whitening "prevents [the] selection step from overestimating the
+predictive power of feature groups of repeated good features". CS-G-OMP scores a group by r_g' C_g⁻¹ r_g, No-Whiten by
+‖r_g‖² of columns that are scaled to unit variance one by one. Both then fit the same model on the chosen groups.
 """
 
 
@@ -98,7 +98,7 @@ def report(effort: Effort, web: Web | None) -> Page:
     folds = list(GroupKFold(effort.folds).split(data.data, data.target, data.qid))
     title = f"(b) {whose(web).removesuffix(' (generated)')}, groups of {SIZE}"
     shown.append(panel(title, "", data.data, data.target, data.groups(SIZE, 0), 1e-5, folds))
-    page = Page([HEAD, f"{effort.folds} folds, held-out, up to the {STOP}-stopping cost.", ""])
+    page = Page([HEAD, f"Curves are held-out on {effort.folds} folds, up to the {STOP}-stopping cost.", ""])
     page.show("figure4", figure(shown), "Whitened and not whitened")
     page.add("| method | " + " | ".join(p.title for p in shown) + " |", "|---" * (1 + len(shown)) + "|")
     for name in NAMES:

@@ -62,7 +62,7 @@ class Panel:
 
 
 def methods(groups: FeatureGroups, ridge: float) -> dict[str, Any]:
-    """Return the methods of the figure; the first one sets the stopping costs."""
+    """Return the methods of the figure; the first sets the stopping costs."""
     return {
         "CS-G-OMP": AnytimeRegressor(groups, rule="omp", alpha=ridge),
         "CS-G-FR": AnytimeRegressor(groups, rule="forward", alpha=ridge),
@@ -72,7 +72,7 @@ def methods(groups: FeatureGroups, ridge: float) -> dict[str, Any]:
 
 
 def agricultural(effort: Effort) -> list[Panel]:
-    """Judge (a) and (c): explained variance and accuracy, up to the 0.97-stopping cost."""
+    """Measure (a) and (c): explained variance and accuracy, up to the 0.97-stopping cost."""
     field = make_agricultural(effort.rows, random_state=0)
     folds = list(KFold(effort.folds, shuffle=True, random_state=0).split(field.data))
     found = []
@@ -84,18 +84,12 @@ def agricultural(effort: Effort) -> list[Panel]:
 
 
 def yahoo(effort: Effort, web: Web | None) -> list[Panel]:
-    """Judge (b) and (d): explained variance and NDCG@5, up to the 0.98-stopping cost."""
+    """Measure (b) and (d): explained variance and NDCG@5, up to the 0.98-stopping cost."""
     data = web or generated(effort.rows)
     folds = list(GroupKFold(effort.folds).split(data.data, data.target, data.qid))
     found = []
     for letter, metric in (("b", "explained"), ("d", "ndcg@5")):
-        how = {
-            "cv": folds,
-            "interpolation": "linear",
-            "fraction": 0.98,
-            "metric": metric,
-            "qid": data.qid,
-        }
+        how = {"cv": folds, "interpolation": "linear", "fraction": 0.98, "metric": metric, "qid": data.qid}
         result = compare(methods(data.groups(SIZE, 0), 1e-5), data.data, data.target, **how)
         name = whose(web).removesuffix(" (generated)")
         found.append(Panel(f"({letter}) {name}, groups of {SIZE}", metric, "cost units", result))
@@ -124,9 +118,9 @@ Made by `python experiments/figure5.py --write docs/results/figure5.md`.
 
 **The paper**: "CS-G-FR, as expected, outperforms all other methods. CS-G-OMP outperforms the baseline method, Sparse,
 and the CS-G-OMP-Single variant", the latter much more clearly on Agricultural, whose groups contain correlated
-features; and accuracy and NDCG@5 show "the same qualitatively results". All methods are fitted by squared error;
-accuracy has its threshold at 1.5, NDCG@5 ranks documents by the prediction. The numbers are means of a curve over
-budgets up to CS-G-OMP's stopping cost (0.97 and 0.98, as in the paper), held-out, with linear interpolation.
+features; and accuracy and NDCG@5 show "the same qualitatively results". All methods are fitted by squared error.
+Accuracy has its threshold at 1.5, and NDCG@5 ranks documents by the prediction. The numbers are means of a held-out
+curve over budgets up to CS-G-OMP's stopping cost (0.97 and 0.98, as in the paper), with linear interpolation.
 """
 
 
@@ -146,7 +140,7 @@ def report(effort: Effort, web: Web | None) -> Page:
     for above, below in CLAIMS:
         cells = [verdict(timeliness_gap(p.found, above, below)) for p in shown]
         page.add(f"| {above} > {below} | {' | '.join(cells)} |")
-    page.add("", "Whether accuracy and NDCG@5 reverse nothing that explained variance decides:", "")
+    page.add("", "Accuracy and NDCG@5 reverse no decision of explained variance:", "")
     for plain, natural in zip(shown[::2], shown[1::2], strict=True):
         words = [[verdict(timeliness_gap(p.found, *pair)).split("**")[1] for pair in CLAIMS] for p in (plain, natural)]
         turned = [" > ".join(pair) for pair, a, b in zip(CLAIMS, *words, strict=True) if {a, b} == REVERSED]

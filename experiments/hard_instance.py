@@ -104,11 +104,11 @@ HEAD = """\
 
 Made by `python experiments/hard_instance.py --write docs/results/hard_instance.md`.
 
-Items 1, 2, 3, … of cost x and value eˣ, F(S) = Σ eˣ. The best set of budget B is worth about e^B, the item B alone,
-so a sequence is as good at B as the best set of B/C only if it has an item of about B/C by then: C is at least
-B/m(B), where m(B) is the most expensive item bought. **The paper** proves that B/m(B) cannot stay below 4, and that
-doubling attains 4. It says that the instance is the linear model Y = Σ eⁱ X_i; its F is Σ e^{2i}/2, so that we take Y
-= Σ e^{i/2} X_i.
+The items 1, 2, 3, … have cost x and value eˣ, so F(S) = Σ eˣ. The best set for a budget B is worth about e^B: item B
+alone is nearly everything. A sequence is as good at B as the best set for B/C only if it has bought an item of cost
+about B/C. So C is at least B/m(B), where m(B) is the most expensive item bought. **The paper** proves that B/m(B)
+cannot stay below 4, and that doubling attains 4. It calls the instance the linear model Y = Σ eⁱ X_i. That model has
+F = Σ e^{2i}/2, which is not the F of the proof. We use Y = Σ e^{i/2} X_i instead.
 """
 
 
@@ -130,15 +130,15 @@ def report(effort: Effort) -> Page:
         "",
         f"- Doubling stays at or below 4: **{'holds' if ratios.max() <= LEAST + 1e-9 else 'does not hold'}** "
         f"(largest {ratios.max():g}, up to items of cost {effort.items}).",
-        f"- Of sequences in which each item costs g times all before it, the best is g = {best:g} "
-        f"({growths[best]:.3f}); in the long run B/m(B) is 2 + g + 1/g, which is least at g = 1. That no sequence does "
+        f"- Among sequences in which each item costs g times the sum of all earlier items, the best is g = {best:g} "
+        f"({growths[best]:.3f}). In the long run B/m(B) is 2 + g + 1/g, which is smallest at g = 1. No sequence does "
         f"better: **{'holds' if min(growths.values()) >= LEAST - 1e-6 else 'does not hold'}** among these.",
-        f"- The same as a regression with {effort.regression} independent columns:",
+        f"- The same instance as a regression with {effort.regression} independent columns:",
         *(f"    - {name}: {', '.join(map(str, order[:8]))}, …" for name, order in orders.items()),
         "",
     )
     same = all(orders[f"doubling, {rule}"][:5] == [2, 1, 3, 6, 12] for rule in ("forward", "omp"))
-    page.add(f"    Doubling takes 2, 1, 3, 6, 12 here, too: **{'yes' if same else 'no'}**.", "")
+    page.add(f"    Doubling starts with 2, 1, 3, 6, 12 here, too: **{'yes' if same else 'no'}**.", "")
     return page
 
 

@@ -3,8 +3,8 @@
 ``python experiments/intervals.py --write docs/results/intervals.md``; ``--quick`` runs a tiny version. Tables are read
 from the folder that the variable SHARED_DATA names, by default ../shared/data, and from the package; "generated" is
 y = 3x_1 + 2x_2 + x_3 + (0.2 + |x_1|)·ε in 8 columns. AnytimeRegressorCV and AnytimeClassifierCV learn from the training
-rows of random splits. Beside them stands split conformal prediction of scikit-learn's histogram gradient boosting on
-all columns: a quarter of the training rows calibrates it.
+rows of random splits. They are compared with split conformal prediction of scikit-learn's histogram gradient boosting
+on all columns: a quarter of the training rows calibrates it.
 """
 
 from __future__ import annotations
@@ -143,24 +143,24 @@ def report(effort: Effort) -> list[str]:
     def counted(names: list[str]) -> str:
         return f"{sum(sum(inside[n]) for n in names)} of {sum(len(inside[n]) for n in names)}"
 
-    width = {name: each[:BOOSTED, -2, 1].mean() / each[:BOOSTED, -1, 1].mean() for name, each in found.items()}
+    width = [found[n][:BOOSTED, -2, 1].mean() / found[n][:BOOSTED, -1, 1].mean() for n in effort.numbers]
+    size = {n: np.nanmean(found[n][:, -2:, 1], axis=0) for n in effort.classes}
+    smaller, larger = ([n for n in size if (size[n][0] < size[n][1]) == wanted] for wanted in (True, False))
     lines = [
         "# Intervals and sets at every budget",
         "",
-        f"The mean coverage of 90 % intervals is between 88 and 92 % at {counted(list(effort.numbers))} budgets on "
-        f"{len(effort.numbers)} tables.",
-        f"That of 90 % sets of labels is there at {counted(list(effort.classes))} budgets on {len(effort.classes)} "
-        "tables; where few probabilities differ, before the first group or after it, sets cover more.",
-        "With all groups, intervals are "
-        + ", ".join(f"{width[n]:.2f} ({n})" for n in effort.numbers)
-        + " times as wide as those of split conformal gradient boosting, which keeps a quarter of the rows for "
-        "calibration.",
+        f"Intervals for 90 % cover 88 to 92 % of new rows at {counted(list(effort.numbers))} budgets, on "
+        f"{len(effort.numbers)} tables. Sets of labels for 90 % do so at {counted(list(effort.classes))} budgets, on "
+        f"{len(effort.classes)} tables; sets cover more before and just after the first purchase, where few "
+        "probabilities differ. Compared with split conformal gradient boosting, which keeps a quarter of the rows for "
+        f"calibration, intervals of all groups have {min(width):.2f} to {max(width):.2f} times the width; sets are "
+        f"smaller on {', '.join(smaller) or 'no table'} and larger on {', '.join(larger) or 'no table'}.",
         "",
         "Made by `python experiments/intervals.py --write docs/results/intervals.md`.",
         "",
-        f"Means over random splits ± standard error, at most {effort.rows} training rows, splines where the table "
-        f"is raw. Stage 0 has bought nothing; the other {POINTS} stages are evenly spaced from the first to the last. "
-        f"Gradient boosting learns on the first {BOOSTED} splits.",
+        f"Numbers are means over random splits ± standard error, with at most {effort.rows} training rows. Raw tables "
+        f"are encoded with splines. Stage 0 has bought nothing. The other {POINTS} stages are evenly spaced from the "
+        f"first to the last. Gradient boosting learns on the first {BOOSTED} splits.",
         "",
     ]
     for names, what in ((effort.numbers, "width"), (effort.classes, "classes in a set")):

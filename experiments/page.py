@@ -1,4 +1,4 @@
-"""A page of results: Markdown, its figures beside it, and the command line that every experiment has.
+"""A page of results: Markdown, its figures next to it, and the command line that every experiment has.
 
 ``--quick`` runs a tiny version, ``--write FILE`` keeps the page and its figures; experiments on data of the Yahoo shape
 also take ``--data`` and ``--costs``, see ``ranking.py``.
@@ -25,7 +25,7 @@ from budgetline import BudgetCurve
 from budgetline.files import write_atomically
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from core import conditions, opened
+from core import conditions, opened, typeset
 from ranking import Web, read_web
 
 # Okabe and Ito's colours, told apart by the colour-blind too; lines also differ in their dashes.
@@ -72,7 +72,7 @@ class Page:
         self.lines += lines
 
     def show(self, name: str, figure: Figure | str, alt: str) -> None:
-        """Add a figure that will lie beside the page as ``name.svg``."""
+        """Add a figure that will lie next to the page as ``name.svg``."""
         self.figures[name] = figure
         self.lines += [f"![{alt}]({name}.svg)", ""]
 
@@ -87,7 +87,7 @@ class Page:
     def text(self) -> str:
         """Return the page, with machine, date and versions at its end."""
         versions = (self.measured or conditions()).removesuffix(".") + f", matplotlib {matplotlib.__version__}."
-        return "\n".join([*self.lines, versions, ""])
+        return typeset("\n".join([*self.lines, versions, ""]))
 
 
 def panels(count: int, *, width: float = 8.4, height: float = 3.3, rows: int = 1) -> tuple[Figure, list[Axes]]:
@@ -122,7 +122,7 @@ def run(report: Callable[..., Page], full: Any, quick: Any, description: str | N
     """Run an experiment from the command line; with ``web`` it may run on the user's own ranking data."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tiny version, for the test suite")
-    parser.add_argument("--write", type=Path, help="write the page here, and its figures beside it")
+    parser.add_argument("--write", type=Path, help="write the page here, and its figures next to it")
     if web:
         parser.add_argument("--data", type=Path, nargs="+", help="svmlight files with qid, instead of generated data")
         parser.add_argument("--costs", type=Path, help="costs of their features: one a line, or lines 'feature cost'")

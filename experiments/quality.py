@@ -1,7 +1,7 @@
-"""Quality at equal budget: ours beside what people would use instead, on real data with real costs.
+"""Quality at equal budget: budgetline and what people would use instead, on real data with real costs.
 
 ``python experiments/quality.py --write docs/results/quality.md`` (more than 20 minutes, with all the peers of
-``pip install 'budgetline[peers]'``); ``--quick`` runs a tiny version. Every sentence about who wins is computed from
+``make peers``); ``--quick`` runs a tiny version. Every sentence about who wins is computed from
 the numbers.
 """
 
@@ -88,7 +88,7 @@ class Fold:
     known: dict[frozenset[int], tuple[float, float]] = field(default_factory=dict)
 
     def score(self, groups: list[int]) -> float:
-        """Refit on these groups, the same way for every method, and judge on the held-out rows."""
+        """Refit on these groups, the same way for every method, and score it on the held-out rows."""
         return self.scores(groups)[0]
 
     def scores(self, groups: list[int]) -> tuple[float, float]:
@@ -97,7 +97,7 @@ class Fold:
         if key not in self.known:
             columns = np.flatnonzero(np.isin(self.train.problem.labels, list(key)))
             found = self.predict(columns, self.held), self.predict(columns, self.train.A)
-            self.known[key] = self.judge(found[0]), self.judge(found[1], self.train.y)
+            self.known[key] = self.evaluate(found[0]), self.evaluate(found[1], self.train.y)
         return self.known[key]
 
     def predict(self, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ class Fold:
         if train.classes:
             if not columns.size:
                 return np.tile(np.unique(y, return_counts=True)[1] / len(y), (len(held), 1))
-            # C as in our objective: the mean loss plus alpha/2 ‖w‖².
+            # C as in the objective: the mean loss plus alpha/2 ‖w‖².
             model = LogisticRegression(C=1 / (train.alpha * len(y)), tol=1e-6, max_iter=5000).fit(A, y)
             return np.asarray(model.predict_proba(held))
         T = train.numbers
@@ -120,7 +120,7 @@ class Fold:
         y = self.train.y
         return np.array([y.mean()]) if y.dtype.kind == "f" else np.unique(y, return_counts=True)[1] / len(y)
 
-    def judge(self, predicted: np.ndarray, truth: np.ndarray | None = None) -> float:
+    def evaluate(self, predicted: np.ndarray, truth: np.ndarray | None = None) -> float:
         """Return the metric of predictions, for the held-out rows unless ``truth`` is given."""
         y = self.truth if truth is None else truth
         if self.metric == "R²":
@@ -199,7 +199,7 @@ def methods_for(task: Task, fold: Fold) -> tuple[dict[str, Any], dict[str, Any],
 
 
 def measure(task: Task, effort: Effort) -> Result:
-    """Let every method choose on every fold, and judge what it bought."""
+    """Let every method choose on every fold, and score what it bought."""
     folds, data = folds_of(task, effort)
     orders, sets, missing = methods_for(task, folds[0])
     scores: dict[tuple[str, str], list[list[float]]] = {}
@@ -226,7 +226,7 @@ def measure(task: Task, effort: Effort) -> Result:
             scores.setdefault((reading, RANDOM), []).append(np.mean(drawn, axis=0).tolist())
         if available("lightgbm"):
             found = boosted(fold.train, fold.held, effort.tradeoffs, effort.rounds)
-            row = [fold.score([]) if p is None else fold.judge(as_probabilities(p, fold)) for p, _ in found]
+            row = [fold.score([]) if p is None else fold.evaluate(as_probabilities(p, fold)) for p, _ in found]
             scores.setdefault(("trees", TREES), []).append(row)
     missing += [] if available("lightgbm") else [TREES]
     read = {r: {n: np.array(s) for (k, n), s in scores.items() if k == r} for r in ("anytime", "fixed", "trees")}
@@ -246,48 +246,53 @@ def as_probabilities(predicted: np.ndarray, fold: Fold) -> np.ndarray:
 HEAD = """\
 # Quality at equal budget
 
-Made by `python experiments/quality.py --write docs/results/quality.md`, after `pip install 'budgetline[peers]'`.
+Made by `python experiments/quality.py --write docs/results/quality.md`, after `make peers`.
 
-Held-out quality at 10, 25 and 50 % of the cost of all groups. Every method only *chooses* groups; what it chose is
-then refitted in the same way for all, ridge (NHANES; mfeat on 0/1 indicators) or logistic regression (heart,
-thyroid), on columns standardised on the training rows. So only the choice differs. LightGBM is nonlinear and makes
-its own predictions, so it is listed separately. AUC of three classes is the mean of each against the rest.
+Held-out quality at 10, 25 and 50 % of the cost of all groups. Every method only *chooses* groups. One model is then
+fitted to each choice: ridge regression (NHANES; mfeat on 0/1 indicators) or logistic regression (heart, thyroid), on
+columns standardised on the training rows. So only the choice differs. LightGBM is nonlinear, makes its own
+predictions and is listed separately. The AUC of three classes is the mean of each class against the rest.
 
-Two questions. *Anytime*: one order, learned before the budget is known; a budget buys the longest prefix that it pays
-for. *Fixed budget*: the budget is known; what does not fit is skipped and cheaper groups may follow.
+There are two questions. *Anytime*: the order is learned before the budget is known, and a budget buys the longest
+prefix that it pays for. *Fixed budget*: the budget is known. A group that does not fit is skipped, and cheaper groups
+may follow.
 
-Ours: *forward* is the paper's order, by the gain on the training rows. *forward, by CV* is the order of
-`AnytimeRegressorCV` or `AnytimeClassifierCV` with their defaults, which choose the ridge constant and the correction
-for noise by 5 folds of the training rows. *plan, by CV* is what `plan` of the same model buys for the budget. *forward
-with max_cost* is a sequence for the budget; *best set* has the largest gain on the training rows, under squared error,
-without a correction.
+Methods of budgetline: *forward* is the paper's order, by the gain on the training rows. *forward, by CV* is the order
+of `AnytimeRegressorCV` or `AnytimeClassifierCV` with their defaults, which choose the ridge constant and the
+correction for noise by 5 folds of the training rows. *plan, by CV* is the set that `plan` of the same model buys for
+the budget. *forward with max_cost* is a sequence for the budget. *best set* has the largest gain on the training
+rows, under squared error, without a correction.
 
-How the peers are used: the group lasso is weighted by cost and groups come in the order in which they enter (celer
-where there is one target, ours also for several; skglm solves the same problem as celer and is not shown twice;
-classes are 0/1 indicators under squared error). Orthogonal matching pursuit, LassoLars, forward selection and fastcan
-choose single columns and know no costs: a group is bought when its first column enters (with several classes, in any
-class). abess has the best set of each number of groups, without costs; of those that fit, the one with the smallest
-training loss. LightGBM spreads the cost of a group over its columns. Among several trade-offs, the one with the
-smallest training loss is used whose groups fit the budget. Random is the mean of random orders. Three settings were
-chosen after a first look at results:
-LassoLars has the same ridge constant as the rest (without it, it breaks off early on collinear
-columns), LightGBM has 50 trees and 5 trade-offs to save time, and skglm's logistic group lasso is left out (it fails
-with a division by zero here).
+How the peers are used:
 
-Numbers are means over folds ± standard error; differences are paired by fold. Errors are corrected for the training
+- *Group lasso*: weighted by cost; groups are bought in the order in which they enter. celer has one target,
+  budgetline also several. Classes are 0/1 indicators under squared error. skglm solves the same problem as celer and
+  is not shown.
+- *Orthogonal matching pursuit, LassoLars, forward selection, fastcan*: they choose single columns and ignore costs. A
+  group is bought when its first column enters, for any class.
+- *abess*: the best set of each size, without costs. Of the sets that fit the budget, the one with the smallest
+  training loss is used.
+- *LightGBM*: the cost of a group is spread over its columns. Of several trade-offs whose groups fit the budget, the
+  one with the smallest training loss is used.
+- *Random*: the mean of random orders.
+
+Three settings were chosen after a first look at the results. LassoLars has the same ridge constant as the other
+methods: without it, it stops early on collinear columns. LightGBM has 50 trees and 5 trade-offs, to save time.
+skglm's logistic group lasso is left out, because it fails with a division by zero here.
+
+Numbers are means over folds ± standard error. Differences are paired by fold. Errors are corrected for the training
 rows that folds share (Nadeau and Bengio).
 
-Every exception to "at least as good within one standard error" is listed with the metric on the training rows and what
-was spent. Where ours fits the training rows better and new rows worse, the choice itself may have overfitted. Where the
-peer fits the training rows better too, taking the best gain per cost, group by group, was not the best use of that
-budget, or a prefix left money unspent.
+Tables of exceptions have the metric on the training rows and the mean cost, first of budgetline, then of the peer. If
+budgetline fits the training rows better, its choice may have overfitted. If the peer fits them better, the best gain
+per cost, group by group, was not the best use of that budget, or a prefix left money unspent.
 """
 
 
 def table(result: Result, scores: Scores, own: str) -> list[str]:
-    """Return scores, and the differences of ours to each."""
+    """Return scores, and the difference of one method to each."""
     heads = [f"{share:.0%}" for share in SHARES]
-    cells = [*(f"at {h}" for h in heads), *(f"{own} − it, {h}" for h in heads)]
+    cells = [*(f"at {h}" for h in heads), *(f"{own}  − method, {h}" for h in heads)]
     lines = [f"| method | {' | '.join(cells)} |", "|---" * (len(cells) + 1) + "|"]
     for name, values in scores.items():
         gap = scores[own] - values if own in scores else np.zeros_like(values)
@@ -299,51 +304,40 @@ def table(result: Result, scores: Scores, own: str) -> list[str]:
 
 
 def rivals(scores: Scores) -> list[str]:
-    """Return whom ours is compared with; our own group lasso only where celer's, which is the same, cannot be used."""
-    same = {"group lasso, ours"} if "group lasso, celer" in scores else set()
+    """Return the peers; budgetline's group lasso only where celer's, which is the same, cannot be used."""
+    same = {"group lasso, budgetline"} if "group lasso, celer" in scores else set()
     return [name for name in scores if name not in OURS and name not in same]
 
 
 def exceptions(result: Result, reading: str, own: str) -> list[str]:
-    """Return a line for every peer that is better than ours by more than one standard error, and what was bought."""
+    """Return a row for every peer that is better by more than one standard error, with what both bought and paid."""
     scores: Scores = getattr(result, reading)
-    lines = []
+    rows = []
     for name in rivals(scores):
         gap = scores[own] - scores[name]
         for b, share in enumerate(SHARES):
             mean, error = float(gap[:, b].mean()), float(result.error(gap)[b])
             if mean < -max(error, 1e-9):
-                lines.append(
-                    f"- **{share:.0%}: {name} is better by {-mean:.3f} ± {error:.3f}.** {own} buys "
-                    f"{usual(result, reading, own, b)}; {name} {usual(result, reading, name, b)}. "
-                    + cause(result, reading, own, name, b)
-                )
-    return lines
+                cells = [usual(result, reading, n, b) for n in (own, name)] + cause(result, reading, own, name, b)
+                rows.append(f"| {share * 100:.0f} % | {name} | {-mean:.3f} ± {error:.3f} | {' | '.join(cells)} |")
+    return rows
 
 
-def cause(result: Result, reading: str, own: str, name: str, b: int) -> str:
+def cause(result: Result, reading: str, own: str, name: str, b: int) -> list[str]:
     """Return how both fit the training rows and what they spent, which is what an explanation starts from."""
     if (reading, name) not in result.training:
-        return ""
+        return ["", ""]
     mine, theirs = (float(result.training[reading, n][:, b].mean()) for n in (own, name))
     budget = SHARES[b] * float(np.sum(result.data.feature_groups.costs))
     costs = np.array(result.data.feature_groups.costs)
     spent = [float(np.mean([costs[list(f[b])].sum() for f in result.bought[reading, n]])) for n in (own, name)]
-    reason = (
-        "ours fits the training rows better and new rows worse"
-        if mine >= theirs
-        else ("its groups fit the training rows better too")
-    )
-    return (
-        f"On the training rows {mine:.3f} and {theirs:.3f}; spent on average {spent[0]:.1f} and {spent[1]:.1f} of "
-        f"{budget:.1f}; {reason}."
-    )
+    return [f"{mine:.3f}, {theirs:.3f}", f"{spent[0]:.1f}, {spent[1]:.1f} of {budget:.1f}"]
 
 
 def usual(result: Result, reading: str, name: str, b: int) -> str:
     """Return what a method buys most often at a budget."""
     if (reading, name) not in result.bought:
-        return "buys at random"
+        return "random groups"
     sets = Counter(fold[b] for fold in result.bought[reading, name])
     chosen, count = sets.most_common(1)[0]
     groups = result.data.feature_groups
@@ -352,36 +346,44 @@ def usual(result: Result, reading: str, name: str, b: int) -> str:
     return f"{names} (cost {cost:g}, in {count} of {sum(sets.values())} folds)"
 
 
+def held(result: Result, reading: str, own: str) -> tuple[str, list[str]]:
+    """Return in how many comparisons a method is as good as its peers within one standard error, and the exceptions."""
+    rows = exceptions(result, reading, own)
+    total = len(rivals(getattr(result, reading))) * len(SHARES)
+    return f"{total - len(rows)} of {total}", rows
+
+
 def claim(result: Result, reading: str, own: str) -> list[str]:
-    """Return whether ours is at least as good as every linear peer within one standard error."""
-    found = exceptions(result, reading, own)
-    peers = rivals(getattr(result, reading))
-    held = len(peers) * len(SHARES) - len(found)
-    text = f"`{own}` is at least as good within one standard error in {held} of {len(peers) * len(SHARES)} comparisons"
-    return [text + (":" if found else "."), "", *found, *([""] if found else [])]
+    """Return whether a method is at least as good as every linear peer, and a table of the exceptions."""
+    count, rows = held(result, reading, own)
+    text = f"In {count} comparisons, `{own}` is at least as good as the peer, within one standard error."
+    if not rows:
+        return [text, ""]
+    head = ["budget", "better", "by", f"`{own}` buys", "the peer buys", "training metric", "mean cost, budget"]
+    return [text + " The exceptions:", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows, ""]
 
 
 def short_claims(result: Result, reading: str, *names: str) -> list[str]:
-    """Return the same counts for others of ours, without the exceptions."""
-    counts = [claim(result, reading, name)[0].rstrip(":.") for name in names]
-    return [line for count in counts for line in (f"{count}.", "")]
+    """Return the same counts for other sequences and sets of budgetline, without the exceptions."""
+    counts = " and ".join(f"{held(result, reading, name)[0]} for `{name}`" for name in names)
+    return [f"The same count is {counts}.", ""]
 
 
 def summary(results: list[Result]) -> list[str]:
-    """Return, for every task, in how many comparisons ours is at least as good within one standard error."""
+    """Return, for every task, in how many comparisons order and plan are as good within one standard error."""
     lines = ["| data | order, anytime | plan, fixed budget |", "|---|---|---|"]
     for result in results:
         cells = []
         for reading, own in (("anytime", ORDER), ("fixed", PLAN)):
-            count = len(rivals(getattr(result, reading))) * len(SHARES)
-            held = count - len(exceptions(result, reading, own))
-            cells.append(f"{held} of {count} ({held / count:.0%})")
+            count, _ = held(result, reading, own)
+            good, total = map(int, count.split(" of "))
+            cells.append(f"{count} ({good / total:.0%})")
         lines.append(f"| {result.task.name} | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
 def overview(results: list[Result]) -> Any:
-    """Draw the paired differences of every peer to ours, at every budget."""
+    """Draw the paired differences of the order to every peer, at every budget."""
     figure, axes = panels(len(results), width=9.6, height=3.6)
     peers = list(dict.fromkeys(n for result in results for n in rivals(result.anytime) if n != RANDOM))
     for ax, result in zip(axes, results, strict=True):
@@ -440,11 +442,11 @@ def report(effort: Effort) -> Page:
     """Run everything and return the page."""
     results = [measure(task, effort) for task in TASKS if task.name in effort.tasks]
     page = Page([HEAD])
-    page.add("Comparisons with linear peers in which ours is at least as good within one standard error:", "")
+    page.add("Comparisons in which budgetline is at least as good as a linear peer, within one standard error:", "")
     page.add(*summary(results))
     shown = f"differences of {ORDER} to every peer at three budgets, with standard errors"
     page.show("quality", overview(results), shown)
-    page.add("Right of 0 ours is better. The scale is logarithmic beyond ±0.02.", "")
+    page.add("Right of 0, budgetline is better. The scale is logarithmic beyond ±0.02.", "")
     for result in results:
         page.add(*section(result))
     return page

@@ -1,7 +1,7 @@
-"""Quality at equal budget of whole models: trees with group prices, importance per cost, any estimator on our order.
+"""Quality at equal budget of whole models: trees with group prices, importance per cost, any estimator on the order.
 
 ``python experiments/quality_models.py --write docs/results/quality_models.md`` (about 40 minutes of one core,
-with ``pip install 'budgetline[peers]'``); ``--quick`` runs a tiny version. The folds are those of ``quality.py``.
+with ``make peers``); ``--quick`` runs a tiny version. The folds are those of ``quality.py``.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def whole_models(fold: Fold, model: Any, effort: Effort) -> dict[str, tuple[str,
     }
 
 
-def judged(fold: Fold, effort: Effort) -> Iterator[tuple[str, list[float], float]]:
+def evaluated(fold: Fold, effort: Effort) -> Iterator[tuple[str, list[float], float]]:
     """Yield every method, its scores at the budgets on the held-out rows, and the seconds that it took."""
     train = fold.train
     kind = AnytimeClassifier if train.classes else AnytimeRegressor
@@ -141,17 +141,17 @@ def judged(fold: Fold, effort: Effort) -> Iterator[tuple[str, list[float], float
             fitted = make().fit(train.A, train.y)
             method = "predict" if fold.metric == "R²" else "predict_proba"
             answers = [getattr(fitted, method)(fold.held, budget=float(b)) for b in train.budgets]
-            yield name, [fold.judge(answer) for answer in answers], process_time() - start
+            yield name, [fold.evaluate(answer) for answer in answers], process_time() - start
 
 
 def measure(task: Task, effort: Effort) -> tuple[Result, dict[str, float]]:
-    """Judge every method on every fold; return also the mean seconds of a fold."""
+    """Score every method on every fold; return also the mean seconds of a fold."""
     folds, data = folds_of(task, effort)
     scores: dict[str, list[list[float]]] = {}
     seconds: dict[str, list[float]] = {}
     for number, fold in enumerate(folds):
         print(f"… {task.name}: fold {number + 1} of {len(folds)}", file=sys.stderr, flush=True)
-        for name, row, spent in judged(fold, effort):
+        for name, row, spent in evaluated(fold, effort):
             scores.setdefault(name, []).append(row)
             seconds.setdefault(name, []).append(spent)
     found = {name: np.array(rows) for name, rows in scores.items()}
@@ -164,45 +164,45 @@ def measure(task: Task, effort: Effort) -> tuple[Result, dict[str, float]]:
 HEAD = """\
 # Quality at equal budget: whole models
 
-Made by `python experiments/quality_models.py --write docs/results/quality_models.md`, after
-`pip install 'budgetline[peers]'`.
+Made by `python experiments/quality_models.py --write docs/results/quality_models.md`, after `make peers`.
 
-What people would run instead, at 10, 25 and 50 % of the cost of all groups, on the folds of
-[the page on choices](quality.md).
+Alternatives to budgetline, at 10, 25 and 50 % of the cost of all groups, on the folds of [the page on
+choices](quality.md).
 
-- *forward, linear*: the prefix of our order that the budget pays for, and a linear model. The ridge constant is fixed.
-- *plan, linear*: the set of our `plan` for the budget, and a linear model.
-- *forward selection, linear*: `ForwardSelection` of whole groups by cross-validated ridge regression (3 folds; classes
-  are 0/1 indicators), costs ignored; the prefix that the budget pays for.
-- *importance, …*: `ImportanceKnapsack`, CoAI's idea: mean absolute contributions in a model of all columns, a knapsack
-  for the budget, and a refit.
+- *forward, linear*: the prefix of budgetline's order that the budget pays for, and a linear model. The ridge constant
+  is fixed.
+- *plan, linear*: the set that `plan` buys for the budget, and a linear model.
+- *forward selection, linear*: `ForwardSelection` of whole groups by cross-validated ridge regression (3 folds;
+  classes are 0/1 indicators). Costs are ignored. A budget buys the longest prefix that it pays for.
+- *importance, …*: `ImportanceKnapsack`, the idea of CoAI. Importance is the mean absolute contribution in a model of
+  all columns. A knapsack chooses the groups for the budget, and the model is fitted again.
 - *LightGBM on forward's order*, *EBM on forward's order*: `StagedEstimators`, refitted on the prefix.
-- *LightGBM path*, *CatBoost path*: `LightGBMPath` and `CatBoostPath`, penalties for groups over a range of trade-offs.
+- *LightGBM path*, *CatBoost path*: `LightGBMPath` and `CatBoostPath`, with penalties for groups, over a range of
+  trade-offs.
 
-Prefixes are for budgets that are not known in advance. Plans, importance and paths know the budget.
+Prefixes need no budget in advance. Plans, importance and paths are made for a known budget.
 
-Settings are fixed, not tuned: paths of 12 models (LightGBM) and 6 (CatBoost); LightGBM 100 trees of 15 leaves,
-learning rate 0.05; CatBoost 50 trees of depth 4, learning rate 0.1; EBM main effects, one bag, at most
-1,000 rounds, which is less than its default. Linear models are those of the page on choices, with no
-curves: `encoding="spline"` would be the fair comparison for trees on numbers.
+Settings are fixed, not tuned. Paths have 12 models (LightGBM) and 6 (CatBoost). LightGBM has 100 trees of 15 leaves
+and learning rate 0.05. CatBoost has 50 trees of depth 4 and learning rate 0.1. EBM has main effects only, one bag and
+at most 1,000 rounds, fewer than its default. Linear models are those of the page on choices. They have no curves, so
+trees have an advantage on numeric columns; `encoding="spline"` would be fairer.
 
-Numbers are means over folds ± standard error; differences are paired by fold. Errors are corrected for the training
-rows that folds share (Nadeau and Bengio). Seconds are of one processor, for one fold.
+Numbers are means over folds ± standard error. Differences are paired by fold. Errors are corrected for the training
+rows that folds share (Nadeau and Bengio). Seconds are processor time for one fold.
 """
 
 
 def winners(result: Result) -> list[str]:
     """Return the best method at each budget, and how far plan and forward are from it."""
-    lines = []
+    lines = [f"| budget | best | score | {PLAN} − best | {FR} − best |", "|---|---|---|---|---|"]
     for b, share in enumerate(SHARES):
         means = {name: float(values[:, b].mean()) for name, values in result.fixed.items()}
         best = max(means, key=lambda name: means[name])
-        behind = []
-        for own in (name for name in (PLAN, FR) if name != best):
-            gap = result.fixed[best][:, b] - result.fixed[own][:, b]
-            behind.append(f"{own} is {gap.mean():.3f} ± {result.error(gap[:, None])[0]:.3f} below it")
-        text = f"- {share:.0%}: **{best}**, {means[best]:.3f}"
-        lines.append(f"{text}; {'; '.join(behind)}.")
+        cells = []
+        for own in (PLAN, FR):
+            gap = result.fixed[own][:, b] - result.fixed[best][:, b]
+            cells.append("" if own == best else f"{gap.mean():+.3f} ± {result.error(gap[:, None])[0]:.3f}")
+        lines.append(f"| {share * 100:.0f} % | {best} | {means[best]:.3f} | {' | '.join(cells)} |")
     return lines
 
 
@@ -244,7 +244,9 @@ def report(effort: Effort) -> Page:
             *winners(result),
             "",
             *table(result, result.fixed, PLAN),
-            "Seconds: " + ", ".join(f"{name} {spent:.1f}" for name, spent in seconds.items()) + ".",
+            f"| method | {' | '.join(seconds)} |",
+            "|---" * (1 + len(seconds)) + "|",
+            f"| seconds | {' | '.join(f'{spent:.1f}' for spent in seconds.values())} |",
             "",
         )
     return page

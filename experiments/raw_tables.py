@@ -3,7 +3,7 @@
 ``python experiments/raw_tables.py --write docs/results/raw_tables.md``; ``--quick`` runs a tiny version. Spam,
 physionet and bank are read from the folder that the variable FIELD_DATA names, by default ../shared/data/field, and
 left out without it. LightGBM is fitted on the columns that the last model has bought, if it is installed. The
-reference is made with scikit-learn's encoders: cubic B-splines and one-hot levels, alpha from an inner split.
+reference is made with scikit-learn's encoders: cubic B-splines and one-hot categories, alpha from an inner split.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def boosted(problem: Problem, train: np.ndarray, test: np.ndarray, columns: list
     held = rng.random(train.size) < 0.2
     model = LGBMClassifier(n_estimators=2000, learning_rate=0.03, num_leaves=15, subsample=0.8, verbose=-1, n_jobs=1)
     own, other = train[~held], train[held]
-    judged, stop = (X.iloc[other], problem.y[other]), early_stopping(50, verbose=False)
-    model.fit(X.iloc[own], problem.y[own], eval_set=[judged], callbacks=[stop])
+    evaluated, stop = (X.iloc[other], problem.y[other]), early_stopping(50, verbose=False)
+    model.fit(X.iloc[own], problem.y[own], eval_set=[evaluated], callbacks=[stop])
     return score(problem, test, model.predict_proba(X.iloc[test]))
 
 
@@ -160,7 +160,7 @@ def reference_columns(X: pd.DataFrame, train: np.ndarray) -> tuple[np.ndarray, d
 
 
 def _reference_block(column: pd.DataFrame, train: np.ndarray) -> np.ndarray:
-    """Encode a column: levels one-hot, numbers by splines with knots at quantiles of their different values."""
+    """Encode a column: categories one-hot, numbers by splines with knots at quantiles of their different values."""
     if not pd.api.types.is_numeric_dtype(column.iloc[:, 0]):
         levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(column.iloc[train])
         return np.asarray(levels.transform(column))
@@ -175,7 +175,7 @@ def _reference_block(column: pd.DataFrame, train: np.ndarray) -> np.ndarray:
     return np.hstack([splines.fit(x[train]).transform(x), gaps[:, gaps[train].any(axis=0)]])
 
 
-def judged(name: str, train: np.ndarray, test: np.ndarray) -> dict[str, list[float]]:
+def evaluated(name: str, train: np.ndarray, test: np.ndarray) -> dict[str, list[float]]:
     """Return the scores of one fold at every budget, by what was fitted."""
     problem = problem_of(name)
     assert problem is not None
@@ -236,15 +236,15 @@ def report(effort: Effort) -> list[str]:
         "",
         "Made by `python experiments/raw_tables.py --write docs/results/raw_tables.md`.",
         "",
-        f"Scores on new rows, {effort.folds} shuffled folds, ± standard error: AUC, NHANES R². Every column of spam, "
-        "physionet and bank is a group of cost 1, the others have groups and prices; *k: score* is at a budget of k, "
-        "the last k is the cost of all. `alpha` is chosen from the "
-        "training rows of each fold, the order by rule `score` (NHANES `forward`). LightGBM (15 leaves, stopped "
+        f"Scores are of new rows, on {effort.folds} shuffled folds, ± standard error: AUC, and R² for NHANES. Every "
+        f"column of spam, physionet and bank is a group of cost 1; the other tables have groups and prices. *k: "
+        f"score* is the score at a budget of k. The last k is the cost of all groups. `alpha` is chosen from the "
+        f"training rows of each fold. The rule is `score` (NHANES: `forward`). LightGBM (15 leaves, stopped "
         "early on a fifth of the training rows) is fitted on the first k columns that the model with pairs "
-        "buys. The reference is what one writes by hand with scikit-learn's encoders: cubic B-splines with "
-        f"{KNOTS} knots at quantiles of the different values, linear beyond, the mean and a flag for missing numbers, "
-        "one flag per category, rule `score`, and the `alpha` with the best mean AUC at these budgets (but the last) "
-        "on a "
+        f"buys. The reference is written by hand with scikit-learn's encoders. It has cubic B-splines with {KNOTS} "
+        f"knots at quantiles of the different values, linear beyond them; the mean and a flag for missing numbers; "
+        f"one flag per category; rule `score`; and the `alpha` with the best mean AUC at these budgets (but the "
+        f"last) on a "
         "fifth of the training rows. *less the reference*: the difference on the same folds, ± standard error.",
         "",
         "| data | encoding | score at budgets | less the reference |",
@@ -253,7 +253,7 @@ def report(effort: Effort) -> list[str]:
     problems = {name: problem for name in effort.names if (problem := problem_of(name)) is not None}
     with ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("spawn")) as pool:
         jobs = {
-            name: [pool.submit(judged, name, *split) for split in problem.splits(effort.folds)]
+            name: [pool.submit(evaluated, name, *split) for split in problem.splits(effort.folds)]
             for name, problem in problems.items()
         }
         for name, submitted in jobs.items():

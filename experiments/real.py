@@ -178,9 +178,9 @@ def measure(task: Task, effort: Effort) -> Result:
     curves["FR Oracle"] = BudgetCurve.mean([oracle_curve(curve) for curve in curves["CS-G-FR"].folds])
     draws: dict[str, dict[str, np.ndarray]] = {interpolation: {} for interpolation in INTERPOLATIONS}
     for name, curve in (*curves.items(), *((m, c) for m, c in found.curves.items() if m.startswith("Random"))):
-        judged = list(zip(curve.folds, stops, strict=True))
-        draws["linear"][name] = np.array([timeliness(c, stop, interpolation="linear") for c, stop in judged])
-        draws["step"][name] = np.array([timeliness(c, stop, interpolation="step") for c, stop in judged])
+        evaluated = list(zip(curve.folds, stops, strict=True))
+        draws["linear"][name] = np.array([timeliness(c, stop, interpolation="linear") for c, stop in evaluated])
+        draws["step"][name] = np.array([timeliness(c, stop, interpolation="step") for c, stop in evaluated])
         draws["all"][name] = np.array([timeliness(c, interpolation="step") for c in curve.folds])
     for by_method in draws.values():
         by_method["Random"] = np.mean([by_method.pop(f"Random {seed}") for seed in range(effort.orders)], axis=0)
@@ -254,22 +254,24 @@ Made by `python experiments/real.py --write docs/results/real.md`.
 
 The target of NHANES is HbA1c.
 
-Costs. NHANES: published scores of inconvenience. Heart and thyroid: Turney's prices in Canadian dollars. **mfeat has
-no published costs**: those here, 1 per feature or 1 per family, are made up and say nothing about what digits cost.
+Costs of NHANES are published scores of inconvenience. Costs of heart and thyroid are Turney's prices in Canadian
+dollars. **mfeat has no published costs**: 1 per feature or 1 per family is made up and says nothing about the cost of
+digits.
 
-Timeliness is the mean held-out explained fraction F/R(∅) over budgets up to a stopping cost, of deviance for
-classifiers (logistic, softmax) and of variance for squared loss (classes: one indicator per class). The stopping cost
-is where CS-G-OMP has reached α of its final training objective, α being the plateau of all rows by the paper's rule.
-"linear" joins the points of a curve, as the paper does; "step" counts a group when it has been paid for, as a user
-has to. Sparse is the cost-weighted group lasso, refitted; for classifiers its order comes from squared error.
-Cheapest first takes groups of equal cost as listed; Random is the mean of several orders. The Oracle sorts the steps
-of FR's held-out curve as if they could be reordered: no upper bound, and it profits from noise. `alpha`, the ridge
-constant, is fixed and the same for all methods. Score, the rule of one Newton step, is the same as FR for squared
-loss.
+Timeliness is the mean held-out explained fraction F/R(∅) over budgets up to a stopping cost. The fraction is of
+deviance for classifiers (logistic, softmax) and of variance for squared loss, where each class has an indicator. The
+stopping cost is the cost at which CS-G-OMP has reached α of its final training objective; α is the plateau of all
+rows by the paper's rule. "linear" joins the points of a curve, as the paper does. "step" counts a group once it is
+paid for, as in use. Sparse is the cost-weighted group lasso, refitted; for classifiers its order comes from squared
+error. Cheapest first takes groups of equal cost in the order of the table. Random is the mean of several orders. The
+Oracle sorts the steps of FR's held-out curve as if they could be reordered: it is no upper bound, and it profits from
+noise. `alpha`, the ridge constant, is fixed and the same for all methods. Score, the rule of one Newton step, equals
+FR for squared loss.
 
-Standard errors are those of Nadeau and Bengio for repeated folds, √(1/m + 1/(k − 1)) times the spread over the m
-folds of k-fold cross-validation: folds share training rows, and the plain error would be too small. Differences are
-taken fold by fold; "holds" and "does not hold" mean beyond two errors, "equal" that all folds are the same.
+Standard errors are those of Nadeau and Bengio for repeated folds: √(1/m + 1/(k − 1)) times the spread over the m
+folds of k-fold cross-validation. Folds share training rows, so the plain error would be too small. Differences are
+taken fold by fold. "holds" and "does not hold" mean a difference beyond two standard errors, "undecided" a smaller
+one, "equal" none on any fold.
 """
 
 

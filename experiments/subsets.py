@@ -112,7 +112,7 @@ class Measured:
     losses : array of shape (subsets, 3)
         Log loss on new rows: of the class frequencies, of the prediction from a set of columns, of a refit on them.
     gains : list of arrays of shape (columns, 2)
-        For every set at hand: what further columns gain by ``next_groups`` and by refits.
+        For every set available: what further columns gain by ``next_groups`` and by refits.
     """
 
     losses: np.ndarray
@@ -225,27 +225,27 @@ def page(rows: list[list[str]], found: list[Measured], shares: np.ndarray, effor
         "",
         "Made by `python experiments/subsets.py --write docs/results/subsets.md`.",
         "",
-        f"On {len(rows) // 2} tables, each with two values of alpha, predictions from random sets of columns gain "
-        f"{shares.mean():.1%} of what refits on the same columns gain over the class frequencies, in log loss on new "
-        f"rows (at least {shares.min():.1%} on every table). The log loss of the worst set is {over:+.4f} compared "
-        f"with the frequencies, that of the worst refit {over_refit:+.4f}. Where the refit of a further column gains "
-        f"more than {WORTH}, `next_groups` gives {np.median(ratio):.2f} times this gain in the median, and less than a "
-        f"tenth for {int(np.sum(ratio < MISSED))} of {len(ratio)} columns.",
+        f"Refits on a set of columns lower the log loss on new rows below that of the class frequencies. Predictions "
+        f"from the same set reach {shares.mean():.1%} of this gain on {len(rows) // 2} tables, each with two values "
+        f"of alpha, and at least {shares.min():.1%} on every table. The worst set has a log loss of {over:+.4f} "
+        f"above the frequencies, the worst refit {over_refit:+.4f}. Where the refit of a further column gains more "
+        f"than {WORTH}, the gain that `next_groups` estimates is {np.median(ratio):.2f} times this (median), and "
+        f"less than a tenth for {int(np.sum(ratio < MISSED))} of {len(ratio)} columns.",
         "",
-        f"A classifier (encoding linear, rule omp) learns from a table, of which at most {effort.rows:,} rows are "
-        f"used, with alpha chosen from the data or {SMALL}, which hardly regularises. It predicts from "
+        f"A classifier (linear encoding, rule `omp`) learns from at most {effort.rows:,} rows of a table. Its alpha "
+        f"is chosen from the data or is {SMALL}, which hardly regularises. It predicts from "
         f"{effort.subsets} random sets of columns of all sizes (`available=`). A refit on the same columns "
         "chooses its own alpha.",
         "",
         f"- *frequencies*, *any set*, *refit*: log loss on new rows ({effort.folds} folds), mean over the sets.",
-        "- *worst over frequencies*, *refit: worst*: the largest difference to the log loss of the frequencies, "
-        "over all sets.",
-        "- *share of gain*: what the predictions gain over the frequencies, divided by what refits gain.",
-        f"- *rank correlation*: of the gains of `next_groups` with the gains of refits with the same alpha, from "
-        f"{effort.starts} sets of available columns, the first one empty.",
-        "- *ratio*: gain of `next_groups` over gain of the refit, median of the columns whose refit gains more than "
+        "- *worst over frequencies*, *refit: worst*: the largest log loss of a set, less that of the frequencies.",
+        "- *share of gain*: the gain of the predictions over the frequencies, divided by the gain of refits.",
+        f"- *rank correlation*: between the gains of `next_groups` and of refits with the same alpha, from "
+        f"{effort.starts} sets of available columns; the first set is empty.",
+        "- *ratio*: the gain of `next_groups` divided by the gain of the refit; the median of the columns whose "
+        "refit gains more than "
         f"{WORTH}.",
-        "- *missed*: how many of these columns get less than a tenth of the refit's gain.",
+        "- *missed*: the number of these columns for which `next_groups` gives less than a tenth of the refit's gain.",
         "",
         f"| {' | '.join(head)} |",
         "|" + "---|" * len(head),

@@ -93,7 +93,7 @@ def methods(groups: FeatureGroups, alpha: float) -> dict[str, Any]:
     return greedy | sparse
 
 
-def judged(found: list[Comparison], plateaus: list[float]) -> Results:
+def evaluated(found: list[Comparison], plateaus: list[float]) -> Results:
     """Collect the draws of several comparisons."""
     linear, step = (
         {m: np.concatenate([timeliness_of(c, m, interpolation) for c in found]) for m in COLUMNS}
@@ -111,7 +111,9 @@ def timeliness_of(found: Comparison, method: str, interpolation: Any) -> np.ndar
     return np.array([timeliness(curve, stop, interpolation=interpolation) for curve, stop in pairs])
 
 
-def judge(data: np.ndarray, target: np.ndarray, groups: FeatureGroups, ridge: float, fraction: float, cv: Any) -> Any:
+def evaluate(
+    data: np.ndarray, target: np.ndarray, groups: FeatureGroups, ridge: float, fraction: float, cv: Any
+) -> Any:
     """Compare all methods on one grouping of one data set; also return the plateaus of CS-G-OMP's training curves."""
     reference = {"CS-G-OMP": AnytimeRegressor(groups, alpha=ridge, rule="omp")}  # it sets the stopping costs
     every = reference | methods(groups, ridge)
@@ -127,10 +129,10 @@ def agricultural(effort: Effort) -> Results:
     cv = KFold(effort.folds, shuffle=True, random_state=0)
     for seed in range(effort.data_sets):
         field = make_agricultural(effort.rows, random_state=seed)
-        one, more = judge(field.data, field.target, field.feature_groups, 1e-7, 0.97, cv)
+        one, more = evaluate(field.data, field.target, field.feature_groups, 1e-7, 0.97, cv)
         found.append(one)
         plateaus += more
-    return judged(found, plateaus)
+    return evaluated(found, plateaus)
 
 
 def yahoo(effort: Effort, web: Web) -> dict[int, Results]:
@@ -140,10 +142,10 @@ def yahoo(effort: Effort, web: Web) -> dict[int, Results]:
     for size in effort.sizes:
         found, plateaus = [], []
         for seed in range(effort.groupings):
-            one, more = judge(web.data, web.target, web.groups(size, seed), 1e-5, 0.99, folds)
+            one, more = evaluate(web.data, web.target, web.groups(size, seed), 1e-5, 0.99, folds)
             found.append(one)
             plateaus += more
-        results[size] = judged(found, plateaus)
+        results[size] = evaluated(found, plateaus)
     return results
 
 
@@ -179,7 +181,7 @@ def claims(results: Results) -> list[str]:
 def plateau_line(results: Results) -> str:
     """Return which plateaus were found how often."""
     values, counts = np.unique(results.plateaus, return_counts=True)
-    found = ", ".join(f"{v:g} ({c} ×)" for v, c in zip(values, counts, strict=True))
+    found = ", ".join(f"{v:g} (in {c} of {counts.sum()} runs)" for v, c in zip(values, counts, strict=True))
     return f"Plateau of CS-G-OMP's training curve by the paper's rule: {found}."
 
 
@@ -188,14 +190,14 @@ HEAD = """\
 
 Made by `python experiments/tables.py --write docs/results/tables.md`.
 
-The paper's Agricultural data are proprietary and the Yahoo! data may not be redistributed: these are generated data of
-the same shapes (`make_agricultural`, `make_yahoo`), so the paper's numbers are only for orientation. Each
-is the mean held-out explained fraction F/R(∅) over budgets up to the stopping cost, mean ± standard error over folds
-and groupings (folds share training rows, so the error is too small as a statement about new data). The stopping cost is
-where CS-G-OMP has reached α of its final training objective. "linear" interpolates between groups, as the paper does;
-"step" counts a group when it has been paid for. The Oracles sort the steps of a curve by gain per cost as if they
-could be reordered: a heuristic, not an upper bound. Sparse is the cost-weighted group lasso; its prefixes are refitted,
-or keep the coefficients of the path ("shrunken").
+The paper's Agricultural data are proprietary and the Yahoo! data may not be redistributed. The data here are
+generated in the same shapes (`make_agricultural`, `make_yahoo`), so the paper's numbers are only for orientation.
+Each number is a timeliness: the mean held-out explained fraction F/R(∅) over budgets up to the stopping cost. It is a
+mean ± standard error over folds and groupings; folds share training rows, so the error is too small for statements
+about new data. The stopping cost is the cost at which CS-G-OMP has reached α of its final training objective.
+"linear" interpolates between groups, as the paper does. "step" counts a group once it is paid for. The Oracles sort
+the steps of a curve by gain per cost as if they could be reordered: a heuristic, not an upper bound. Sparse is the
+cost-weighted group lasso. Its prefixes are refitted, or keep the coefficients of the path ("shrunken").
 """
 
 
@@ -213,7 +215,7 @@ def first_table(effort: Effort, first: Results) -> list[str]:
             }
         ),
         "",
-        "The paper's ordering, by paired differences (linear):",
+        "The paper's ordering, tested by paired differences (linear interpolation):",
         "",
         *claims(first),
         "",
@@ -245,8 +247,8 @@ def why(gaps: list[float]) -> list[str]:
     return [
         "## Why FR and OMP are so close here",
         "",
-        f"FR is ahead of OMP by {min(gaps):+.4f} to {max(gaps):+.4f}, in the paper by +0.0019 to +0.0119. "
-        "[correlation.md](correlation.md) varies how the groups depend on each other, which decides this gap.",
+        f"FR is ahead of OMP by {min(gaps):+.4f} to {max(gaps):+.4f} here, and by +0.0019 to +0.0119 in the paper. "
+        f"The dependence between groups decides this difference; [another page](correlation.md) varies it.",
         "",
     ]
 

@@ -151,7 +151,7 @@ def score(table: Table, y: np.ndarray, predicted: np.ndarray) -> float:
     return float(roc_auc_score(y, predicted, multi_class="ovr"))
 
 
-def judged(table: Table, estimator: BaseEstimator, X: pd.DataFrame, y: np.ndarray, split: object) -> float:
+def evaluated(table: Table, estimator: BaseEstimator, X: pd.DataFrame, y: np.ndarray, split: object) -> float:
     """Fit another estimator on the training rows of some columns, and score it on the others."""
     train, test = split
     if not X.shape[1]:
@@ -198,8 +198,8 @@ def measure(name: str, folds: int) -> Outcome:
                 own = predicted(table, model_file, test_file, budget, Path(folder))
                 stage = len(model.sequence_) if budget is None else model.sequence_.stage_at(budget)
                 columns = [group for group in model.sequence_.groups[:stage] if group in others]
-                rival = judged(table, pipeline(table.classes), others[columns], y, split)
-                trees = judged(table, boosting(table.classes), coded[columns], y, split)
+                rival = evaluated(table, pipeline(table.classes), others[columns], y, split)
+                trees = evaluated(table, boosting(table.classes), coded[columns], y, split)
                 row.append((score(table, y[test], own), rival, trees))
             found.append(row)
     ours, linear, boosted = np.moveaxis(np.array(found), 2, 0)
@@ -250,19 +250,20 @@ def page(outcomes: list[Outcome]) -> list[str]:
         "",
         *(f"- {line}" for line in summary(outcomes)),
         "",
-        "`budgetline fit FILE -t TARGET`, nothing else, on the training rows of 5 shuffled folds. "
-        "`budgetline predict --budget B` predicts the held-out rows. Every column costs 1. AUC for classes (one "
-        "against the rest), R² for numbers.",
+        "Models are made by `budgetline fit FILE -t TARGET` without further options, on the training rows of 5 "
+        "shuffled folds. `budgetline predict --budget B` predicts the held-out rows. Every column costs 1. Scores "
+        "are AUC for classes (one against the rest) and R² for numbers.",
         "",
-        "*linear* and *boosting*: untuned pipelines of scikit-learn, on the columns that budgetline bought. *splines "
-        'before*: `encoding="spline"` of 2026-11-17, without cross-validation. *largest fall*: from a budget to a '
-        "larger one, in standard errors of the difference. *seconds*: processor time of the command on a whole table.",
+        "*linear* and *boosting*: untuned pipelines of scikit-learn, on the columns that budgetline bought. *earlier "
+        'splines*: `encoding="spline"` of 2026-11-17, without cross-validation. *largest fall*: the largest loss '
+        "from a budget to a larger one, in standard errors of the difference. *seconds*: processor time of the "
+        "command on a whole table.",
         "",
         "The least penalty of products of columns (`LEAST_PENALTY`) was picked on these folds of hmeq and titanic, "
-        "among five values, so their figures are slightly optimistic. *Splines before* were measured once, so the "
+        "among five values, so their figures are slightly optimistic. *Earlier splines* were measured once, so the "
         "standard error there is that of budgetline's own folds.",
         "",
-        "| table | budgets | budgetline | splines before | linear | boosting | folds with pairs | columns bought | "
+        "| table | budgets | budgetline | earlier splines | linear | boosting | folds with pairs | columns bought | "
         "largest fall | seconds |",
         "|---|---|---|---|---|---|---:|---:|---:|---:|",
     ]
@@ -298,10 +299,10 @@ def summary(outcomes: list[Outcome]) -> list[str]:
     return [
         "Compared with a linear pipeline on the same columns, the defaults are behind by more than a standard error in "
         f"{behind(outcomes, 'linear', 0.0)}.",
-        f"Compared with splines before, they are behind by more than a standard error in "
+        f"Compared with earlier splines, they are behind by more than a standard error in "
         f"{behind([o for o in outcomes if TABLES[o.name].before], 'before', 0.0)}.",
-        f"Compared with gradient boosting on the same columns, where folds chose pairs of columns, they are behind by "
-        f"more than a standard error and .01 in {behind(paired, 'boosted', 0.01)}."
+        f"Compared with gradient boosting on the same columns, on tables where folds chose pairs of columns, they "
+        f"are behind by more than a standard error and .01 in {behind(paired, 'boosted', 0.01)}."
         + (f" No fold chose pairs on {', '.join(others)}." if others else ""),
         f"From a budget to a larger one, quality falls by more than two standard errors on "
         f"{', '.join(fallen) if fallen else 'no table'}.",

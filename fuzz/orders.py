@@ -1,4 +1,4 @@
-"""Whether an order is greedy, judged step by step by scores of a reference.
+"""Whether an order is greedy, evaluated step by step by scores of a reference.
 
 The order of the library is followed: after each of its prefixes the reference scores the groups that are left, and the
 group that came next must be as good as any, up to rounding. So a tie that rounding decided is no failure, and what

@@ -321,11 +321,11 @@ def test_the_verdict_says_what_preparation_changes():
     rivals = {"a": {"wall": 0.5, "preparation": 2.0}, "b": {"wall": 3.0, "preparation": 0.0}, "c": {"failed": "> 9 s"}}
     (line, _) = peers_page.verdict("a path", rivals, 1.0, 0.0)
     assert line == (
-        "Goal: faster than every peer that computes a path: **MISSED** (faster than ours: a. With preparation "
-        "counted: none); the fastest of them takes 0.5 times as long."
+        "Goal: faster than every peer that computes a path: **missed**. Faster: a. Faster with preparation counted: "
+        "none. The fastest peer takes 0.5 times as long."
     )
-    assert "**met**; the fastest of them takes 3 times" in peers_page.verdict("a path", {"b": rivals["b"]}, 1.0, 0.0)[0]
-    assert "With preparation counted: a)" in peers_page.verdict("a path", {"a": rivals["a"]}, 1.0, 3.0)[0]
+    assert "**met**. The fastest peer takes 3 times" in peers_page.verdict("a path", {"b": rivals["b"]}, 1.0, 0.0)[0]
+    assert "Faster with preparation counted: a." in peers_page.verdict("a path", {"a": rivals["a"]}, 1.0, 3.0)[0]
 
 
 def test_the_reason_of_a_failure_is_kept():

@@ -43,7 +43,7 @@ class Training:
     classes: bool
     """Whether the model is logistic; if not, squared error on the numbers."""
     seconds: float = 3.0
-    """How long our search for the best set may take; it is done within less on all of these data but mfeat."""
+    """Time limit of the search for the best set; only mfeat reaches it."""
 
     @property
     def numbers(self) -> np.ndarray:
@@ -65,7 +65,7 @@ class Training:
 
     @cached_property
     def searched(self) -> AnytimeRegressorCV | AnytimeClassifierCV:
-        """Ours, with the ridge constant and the correction that cross-validation on the training rows chooses."""
+        """budgetline, with the ridge constant and the correction that cross-validation on the training rows chooses."""
         kind = AnytimeClassifierCV if self.classes else AnytimeRegressorCV
         return kind(self.problem.groups, self.costs).fit(self.A, self.y if self.classes else self.numbers)
 
@@ -78,7 +78,7 @@ Sets = list[list[int]]
 
 
 def model(train: Training, **params: Any) -> Any:
-    """Fit ours."""
+    """Fit budgetline."""
     kind = AnytimeClassifier if train.classes else AnytimeRegressor
     target = train.y if train.classes else train.numbers
     return kind(train.problem.groups, train.costs, alpha=train.alpha, **params).fit(train.A, target)
@@ -123,7 +123,7 @@ def by_columns(path: Callable[[np.ndarray, np.ndarray, int], np.ndarray], train:
 
 
 def forward_columns(train: Training) -> Order:
-    """Forward selection of single columns: what SequentialFeatureSelector does, judged on the training rows."""
+    """Forward selection of single columns: what SequentialFeatureSelector does, evaluated on the training rows."""
     found = AnytimeRegressor(alpha=train.alpha).fit(train.A, train.numbers)
     return groups_of(found.order_, train)
 
@@ -172,7 +172,7 @@ ORDERS: dict[str, tuple[str, Callable[[Training], Order]]] = {
     "omp": ("budgetline", ours("omp")),
     "score": ("budgetline", ours("score")),
     "group lasso, celer": ("celer", by_celer),
-    "group lasso, ours": ("budgetline", by_our_lasso),
+    "group lasso, budgetline": ("budgetline", by_our_lasso),
     "scikit-learn OMP, columns": ("sklearn", by_omp),
     "scikit-learn LassoLars, columns": ("sklearn", by_lars),
     "forward selection, columns": ("budgetline", forward_columns),
@@ -201,19 +201,19 @@ def filled(order: Order, costs: np.ndarray, budget: float) -> list[int]:
 
 
 def ours_planned(train: Training) -> Sets:
-    """Our plan for each budget, with the ridge constant and the correction that cross-validation chooses."""
+    """The plan for each budget, with the ridge constant and the correction that cross-validation chooses."""
     data = {"X": train.A, "y": train.y} if train.classes else {}  # candidates of classifiers are refitted
     plans = train.searched.plans(train.budgets.tolist(), time_limit=train.seconds * train.budgets.size, **data)
     return [list(map(int, plan.groups)) for plan in plans]
 
 
 def ours_limited(train: Training) -> Sets:
-    """Ours with ``max_cost``: a sequence for each budget."""
+    """budgetline with ``max_cost``: a sequence for each budget."""
     return [model(train, rule="forward", max_cost=float(b)).order_.tolist() for b in train.budgets]
 
 
 def ours_best(train: Training) -> Sets:
-    """Our best set for each budget, of squared error on the numbers, also where the model is logistic."""
+    """The best set for each budget, of squared error on the numbers, also for logistic models."""
     fitted = AnytimeRegressor(train.problem.groups, train.costs, alpha=train.alpha).fit(train.A, train.numbers)
     plans = (fitted.plan(float(b), time_limit=train.seconds) for b in train.budgets)
     return [list(map(int, plan.groups)) for plan in plans]

@@ -83,28 +83,28 @@ def logistic(problem: Problem, _: None, note: Note) -> Answer:
 
 PEERS = {
     "ours": Peer(
-        "**budgetline, `forward`**", "budgetline", "ours", "groups by gain per cost, a ridge model per stage",
+        "**budgetline, `forward`**", "budgetline", "budgetline", "groups by gain per cost, a ridge model per stage",
         nothing, sequence("forward"), True,
     ),
     "ours, omp": Peer(
-        "budgetline, `omp`", "budgetline", "ours", "groups by gradient per cost, a ridge model per stage",
+        "budgetline, `omp`", "budgetline", "budgetline", "groups by gradient per cost, a ridge model per stage",
         nothing, sequence("omp"), True,
     ),
     "ours, lasso": Peer(
-        "budgetline, `GroupLassoPath`", "budgetline", "ours", "group lasso weighted by cost, to a gap of 1e-9",
+        "budgetline, `GroupLassoPath`", "budgetline", "budgetline", "group lasso weighted by cost, to a gap of 1e-9",
         nothing, sparse, True,
     ),
     "ours, given": Peer(
-        "budgetline, `forward` from given `Moments`", "budgetline", "ours, X'X given",
+        "budgetline, `forward` from given `Moments`", "budgetline", "budgetline, X'X given",
         "as `forward`; the moments not counted",
         moments, sequence_of_moments, True, tall=True,
     ),
     "ours, lasso, given": Peer(
-        "budgetline, `GroupLassoPath` from given `Moments`", "budgetline", "ours, X'X given",
+        "budgetline, `GroupLassoPath` from given `Moments`", "budgetline", "budgetline, X'X given",
         "as `GroupLassoPath`; the moments not counted", moments, sparse_of_moments, True, tall=True,
     ),
     "ours, logistic": Peer(
-        "**budgetline, `omp`**", "budgetline", "ours", "groups by gradient per cost, a logistic model per stage",
+        "**budgetline, `omp`**", "budgetline", "budgetline", "groups by gradient per cost, a logistic model per stage",
         nothing, logistic, True, "logistic",
     ),
 }  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 ALPHA = 1e-5
-"""The ridge constant of everyone who takes one, in our units: Ridge would call it n·ALPHA."""
+"""The ridge constant of every peer that accepts one, in units of budgetline: n·ALPHA for Ridge."""
 N_LAMBDAS, LAMBDA_RATIO = 100, 1e-3
 LOGISTIC_ALPHA = 1e-4
 """The same for logistic models: LogisticRegression would call it 1/(n·C)."""
@@ -88,11 +88,11 @@ class Peer:
     """An adapter.
 
     ``computes`` says what, in words; ``path`` is "groups" for a path over groups, "groups, X'X given" for one that
-    starts from the Gram matrix, "columns" for one over single columns, "one model", or "ours". ``prepare`` brings the
-    data into the form that the peer wants; it is not counted. ``compiles`` tells that a first run on few rows, not
-    counted either, is needed. ``loss`` is "squared" or "logistic". ``tall`` tells that it forms a matrix of columns by
-    columns, so that wide data are not for it. ``environment`` names the virtual environment of a peer that cannot share
-    ours, a folder of the repository.
+    starts from the Gram matrix, "columns" for one over single columns, "one model", or "budgetline". ``prepare``
+    brings the data into the form that the peer wants; it is not counted. ``compiles`` tells that a first run on few
+    rows, not counted either, is needed. ``loss`` is "squared" or "logistic". ``tall`` tells that it forms a matrix of
+    columns by columns, so that wide data are not for it. ``environment`` names the virtual environment of a peer that
+    cannot share this one, a folder of the repository.
     """
 
     title: str
@@ -219,7 +219,7 @@ def lasso_peers(key: str, title: str, package: str, computes: str, solver: Solve
     def from_triangle(problem: Problem, data: Data, note: Note) -> Answer:
         return solve(problem, data, triangle(*data), note)
 
-    again = f"the same; X'X = R'R made by us, {key} works on R"
+    again = f"the same; X'X = R'R computed here, {key} works on R"
     return {
         key: Peer(title, package, "groups", computes, standardised, from_rows, compiles),
         f"{key}, triangle": Peer(

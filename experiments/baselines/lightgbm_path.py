@@ -21,7 +21,7 @@ class LightGBMPath(BoostedPath):
     single columns (``cegb_penalty_feature_coupled``), not of groups: every column has the price of its whole group, and
     after each tree the groups that are bought by then become free. So groups are shared exactly from tree to tree; only
     inside the tree that buys a group are its other columns priced again. Shared costs and requirements count likewise:
-    a column costs what its group costs beside those that are bought.
+    a column costs what its group costs in addition to the bought groups.
 
     The trade-offs are found: the first model has no penalty, the others spread the costs of what is bought evenly. A
     model costs what the groups of its own splits cost, and reads nothing else. The stages need not contain one another;

@@ -53,8 +53,8 @@ class SetEstimators(StagedEstimators):
         unknown = sequence_of_sets(layout.groups, masks, np.full(len(found) + 1, np.nan))
         about = (rows.target_shape, rows.classes, rows.table.empty, type(self).__name__, self.get_params(deep=False))
         model = SetModels(layout, unknown, ends, tuple(stage.fitted for stage in found), rows.null(), *about, masks)
-        judged = sequence_of_sets(layout.groups, masks, _risks(model, X, y, rows.weight))
-        return replace(model, sequence=judged), None
+        evaluated = sequence_of_sets(layout.groups, masks, _risks(model, X, y, rows.weight))
+        return replace(model, sequence=evaluated), None
 
     def _sets(self, rows: TrainingRows, layout: Layout, progress: Progress) -> Sequence[Stage]:
         """Return at least one set with its estimator."""
