@@ -7,8 +7,7 @@ so they are checked instead, and X is read once less. ``raise_not_finite`` then 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from numbers import Integral, Real
@@ -256,13 +255,12 @@ def check_labels(y: object, n_samples: int) -> tuple[Array, Positions]:
     """Return the classes, sorted, and the class number of every sample, shape (n,)."""
     labels = _labels(y, n_samples)
     assert_all_finite(labels, input_name="y")
-    with _one_type(labels, "y"):
-        check_classification_targets(labels)
-        classes, codes = np.unique(labels, return_inverse=True)
+    classes, codes = numbered(labels, "y")
+    check_classification_targets(labels)
     if classes.size < 2:
         only = shown(classes.tolist()[0])
         raise ValueError(f"y has one class only, {only}: there is nothing to tell apart (1 class)")
-    return classes, codes.astype(np.intp)
+    return classes, codes
 
 
 def check_known(y: object, n_samples: int, classes: Array) -> Positions:
@@ -474,19 +472,12 @@ def numbered(labels: object, name: str) -> tuple[Array, Positions]:
     """Return the different labels, sorted, and the number of the label of every row, shape (n,)."""
     raise_missing(labels, name=name)
     column = column_or_1d(on_host(labels))
-    with _one_type(column, name):
-        known, number = np.unique(column, return_inverse=True)
-    return known, number.astype(np.intp)
-
-
-@contextmanager
-def _one_type(labels: Array, name: str) -> Iterator[None]:
-    """Name the types of labels that cannot be sorted."""
     try:
-        yield
+        known, number = np.unique(column, return_inverse=True)
     except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        kinds = sorted({type(label).__name__ for label in column.tolist()})
         raise ValueError(f"{name} mixes labels of different types: {', '.join(kinds)}") from error
+    return known, number.astype(np.intp)
 
 
 def as_vector(y: object) -> object:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from set_references import ranking, survival
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
 from budgetline import (
@@ -172,6 +173,17 @@ def test_survival_times(case):
     fit, message = TIMES[case]
     with pytest.raises(ValueError, match=message):
         fit(*survival())
+
+
+def test_times_and_grades_that_scores_order_perfectly_are_told_once():
+    X, _, qid = ranking()
+    with pytest.warns(ConvergenceWarning, match="order all events as their times do") as told:
+        AnytimeSurvival(alpha=0).fit(X, 9 - X[:, 0], np.ones(360))
+    assert len(told) == 1
+    best = np.array([x == X[qid == q, 0].max() for x, q in zip(X[:, 0], qid, strict=True)])
+    with pytest.warns(ConvergenceWarning, match="order all documents as their grades do") as told:
+        AnytimeRanker(alpha=0).fit(X, best, qid=qid)
+    assert len(told) == 1
 
 
 def test_extreme_but_valid_survival_times():

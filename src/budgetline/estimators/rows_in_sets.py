@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
@@ -22,7 +23,7 @@ from budgetline.evaluation.survival import concordance, has_baseline, survival_f
 from budgetline.fitting import Task
 from budgetline.glm.set_families import Cox, Listwise, SetFamily
 from budgetline.inputs import check_grades, check_queries, check_survival, check_weight
-from budgetline.messages import shown
+from budgetline.messages import hold_warnings, shown, warn
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.staged import Available
 from budgetline.moments.passes import Passes
@@ -36,6 +37,7 @@ class SetsEstimator(PredictsAtBudget, AnytimeEstimator):
 
     model_: AnytimeModel = field(init=False)
 
+    _ordered: ClassVar[str]
     _parameter_constraints = AnytimeEstimator._parameter_constraints | {
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
@@ -45,8 +47,16 @@ class SetsEstimator(PredictsAtBudget, AnytimeEstimator):
         raise NotImplementedError
 
     def _learn_sets(self, X: object, y: object, of: object, sample_weight: object, groups: object) -> Self:
-        """Learn from values y of rows and from ``of``, the query or stratum of each."""
-        return self._fit(X, None if y is None else (y, of), sample_weight, None, None, groups)
+        """Learn from values y of rows and from ``of``, the query or stratum of each; warn once if scores do not end."""
+        with hold_warnings() as held:
+            self._fit(X, None if y is None else (y, of), sample_weight, None, None, groups)
+        for text, category in held:
+            if category is not ConvergenceWarning:
+                warn(text, category)
+        if count := sum(category is ConvergenceWarning for _, category in held):
+            what = f"scores may order all {self._ordered}, so that coefficients grow almost without end"
+            warn(f"{what} (seen {count} times): raise alpha", ConvergenceWarning)
+        return self
 
     def _training_data(self, X: object, y: object, sample_weight: object) -> None:
         if X is not None or y is not None or sample_weight is not None:
@@ -66,6 +76,8 @@ class SetsEstimator(PredictsAtBudget, AnytimeEstimator):
 @dataclass(eq=False, repr=False, kw_only=True)
 class BaseRanker(SetsEstimator):
     """What AnytimeRanker and AnytimeRankerCV share."""
+
+    _ordered: ClassVar = "documents as their grades do"
 
     def fit(  # type: ignore[override]
         self, X: object, y: object = None, sample_weight: object = None, *, qid: object = None, group: object = None
@@ -213,6 +225,7 @@ class BaseSurvival(SetsEstimator):
 
     ties: str = "efron"
 
+    _ordered: ClassVar = "events as their times do"
     _parameter_constraints = SetsEstimator._parameter_constraints | {"ties": [StrOptions({"efron", "breslow"})]}
 
     def fit(  # type: ignore[override]

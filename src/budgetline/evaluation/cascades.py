@@ -17,7 +17,7 @@ import numpy as np
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import SLACK
 from budgetline.evaluation.held_out import HeldOut
-from budgetline.evaluation.rankings import ndcg_score
+from budgetline.evaluation.rankings import ndcg_score, ranked
 from budgetline.inputs import check_integer, check_number
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, Staged
@@ -267,9 +267,7 @@ class _ScoresByQuery:
 
 def _best(scores: Float, query: Positions, number: int) -> Mask:
     """Return which documents are among the best of their query; of equal scores the first ones are."""
-    order = np.lexsort((-scores, query))
-    starts = np.flatnonzero(np.append(True, np.diff(query[order]) > 0))
-    rank = np.arange(order.size) - np.repeat(starts, np.diff(starts, append=order.size))
+    order, rank = ranked(scores, query)
     found = np.empty(order.size, dtype=bool)
     found[order] = rank < number
     return found

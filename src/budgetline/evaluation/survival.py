@@ -101,24 +101,20 @@ def _concordant(when: Float, happened: Mask, points: Float) -> tuple[float, int]
 
 def _followers(rank: Positions, event: Mask) -> tuple[int, int]:
     """Return how many pairs of an event and a later row have a lower, and an equal, rank later."""
-    n, size, lower, equal = rank.size, 1, 0, 0
-    position = np.arange(n)
-    while size < n:  # merge sort: count between the halves of every segment
-        segment, first = position // (2 * size), position % (2 * size) < size
-        order = np.lexsort((rank, segment))
-        s, r, second = segment[order], rank[order], ~first[order]
-        counted = (event & first)[order]
-        new_run = np.append(True, (s[1:] != s[:-1]) | (r[1:] != r[:-1]))
-        run = np.cumsum(new_run) - 1
-        in_run = np.bincount(run, second).astype(np.int64)
-        segments = s[new_run]
-        before = np.cumsum(in_run) - in_run
-        start = before[np.searchsorted(segments, segments)]
-        events = np.bincount(run, counted).astype(np.int64)
-        lower += int((events * (before - start)).sum())
-        equal += int((events * in_run).sum())
-        size *= 2
-    return lower, equal
+    # two ranks differ first in some bit: rows that share the higher bits are a run, in which ones come before zeros
+    lower = 0
+    for bit in range(int(rank.max()).bit_length()):
+        order = np.argsort(rank >> (bit + 1), kind="stable")
+        zero = (rank[order] >> bit) & 1 == 0
+        lower += int(_later(rank[order] >> (bit + 1), zero)[event[order] & ~zero].sum())
+    order = np.argsort(rank, kind="stable")
+    return lower, int(_later(rank[order], np.ones(rank.size, dtype=bool))[event[order]].sum())
+
+
+def _later(run: Positions, counted: Mask) -> Positions:
+    """Return how many of the counted rows come later in the same run."""
+    seen = np.cumsum(counted)
+    return np.asarray(seen[np.searchsorted(run, run, side="right") - 1] - seen)
 
 
 def integrated_brier(time: ArrayLike, event: ArrayLike, survival: ArrayLike, times: ArrayLike) -> float:
