@@ -255,16 +255,12 @@ def check_labels(y: object, n_samples: int) -> tuple[Array, Positions]:
     """Return the classes, sorted, and the class number of every sample, shape (n,)."""
     labels = _labels(y, n_samples)
     assert_all_finite(labels, input_name="y")
-    try:
-        check_classification_targets(labels)
-        classes, codes = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in labels.tolist()})
-        raise ValueError(f"y mixes labels of different types: {', '.join(kinds)}") from error
+    classes, codes = numbered(labels, "y")
+    check_classification_targets(labels)
     if classes.size < 2:
         only = shown(classes.tolist()[0])
         raise ValueError(f"y has one class only, {only}: there is nothing to tell apart (1 class)")
-    return classes, codes.astype(np.intp)
+    return classes, codes
 
 
 def check_known(y: object, n_samples: int, classes: Array) -> Positions:
@@ -461,17 +457,27 @@ def check_queries(qid: object, n_samples: int, weight: Float | None = None, name
     """Return the number of the query of every row, shape (n,); rows of a query must have one weight (n,)."""
     if qid is None:
         raise ValueError("a ranking needs qid, the query of every row")
-    raise_missing(qid, name=name)
-    labels = column_or_1d(on_host(qid))
-    check_consistent_length(labels, np.empty(n_samples))
-    known, number = np.unique(labels, return_inverse=True)
+    labels, number = numbered(qid, name)
+    check_consistent_length(number, np.empty(n_samples))
     if weight is not None:
-        least, most = np.full(known.size, np.inf), np.zeros(known.size)
+        least, most = np.full(labels.size, np.inf), np.zeros(labels.size)
         np.minimum.at(least, number, weight)
         np.maximum.at(most, number, weight)
-        if odd := known[least < most].tolist():
+        if odd := labels[least < most].tolist():
             raise ValueError(f"sample_weight differs within query {shown(odd[0])}: queries have weights, not documents")
     return number.astype(np.float64)
+
+
+def numbered(labels: object, name: str) -> tuple[Array, Positions]:
+    """Return the different labels, sorted, and the number of the label of every row, shape (n,)."""
+    raise_missing(labels, name=name)
+    column = column_or_1d(on_host(labels))
+    try:
+        known, number = np.unique(column, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in column.tolist()})
+        raise ValueError(f"{name} mixes labels of different types: {', '.join(kinds)}") from error
+    return known, number.astype(np.intp)
 
 
 def as_vector(y: object) -> object:
@@ -479,15 +485,25 @@ def as_vector(y: object) -> object:
     if not isinstance(y, tuple) or len(y) != 2:
         return y
     time, event = (np.asarray(on_host(part)) for part in y)
+    if time.dtype.names is not None:
+        raise ValueError("structured times hold their events: leave event out")
     check_consistent_length(time, event)
     if text := [flag for flag in event.ravel().tolist() if isinstance(flag, str)]:
         raise ValueError(f"events must be true or false, or 1 and 0 (0: censored), got {shown(text[0])}")
-    happened, _ = check_target(event, len(event))
+    happened = _column("event", event)
     if wrong := happened[(happened != 0) & (happened != 1)].tolist():
         raise ValueError(f"events must be true or false, or 1 and 0 (0: censored), got {wrong[0]:g}")
     found = np.empty(len(time), dtype=[("event", np.bool_), ("time", np.float64)])
-    found["event"], found["time"] = happened[:, 0] == 1, check_target(time, len(time))[0][:, 0]
+    found["event"], found["time"] = happened == 1, _column("time", time)
     return found
+
+
+def _column(name: str, values: Array) -> Float:
+    """Return numbers of shape (n,) or (n, 1) as floats (n,)."""
+    found, _ = check_target(values, len(values))
+    if found.shape[1] > 1:
+        raise ValueError(f"{name} must be a vector, got {found.shape[1]} columns")
+    return found[:, 0]
 
 
 def check_survival(y: object, n_samples: int) -> tuple[Float, Mask]:
@@ -503,7 +519,8 @@ def check_survival(y: object, n_samples: int) -> tuple[Float, Mask]:
             "y must be times and events: a pair of arrays, or a structured array with one field of flags and one of "
             f"numbers, got {type(y).__name__}"
         )
-    times, _ = check_target(time, n_samples)
+    times, happened = _column("time", time), _column("event", event)
+    check_consistent_length(times, np.empty(n_samples))
     if wrong := times[times < 0].tolist():
         raise ValueError(f"times must not be negative, got {wrong[0]:g}")
-    return times[:, 0], np.asarray(event, dtype=bool)
+    return times, happened > 0

@@ -4,8 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from set_references import ranking, survival
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold
 
-from budgetline import AnytimeRanker, AnytimeRankerCV, AnytimeSurvival, budget_curve, open_data
+from budgetline import (
+    AnytimeRanker,
+    AnytimeRankerCV,
+    AnytimeSurvival,
+    AnytimeSurvivalCV,
+    budget_curve,
+    cross_val_budget_curve,
+    open_data,
+)
 from budgetline.evaluation import concordance
 
 ALONE = "no query has documents of different grades: nothing says which comes first"
@@ -32,7 +42,15 @@ RANKINGS = {
     "grades of score": (lambda X, y, q: rank(X, y, q).score(X, -y, qid=q), "grades of relevance"),
     "table of queries": (lambda X, y, q: rank(X, y, q.reshape(-1, 2)), "1d array"),
     "sizes": (lambda X, y, q: AnytimeRanker().fit(X, y, group=[1.5]), "group must be numbers of rows"),
-    "sum of sizes": (lambda X, y, q: AnytimeRanker().fit(X, y, group=[100, 100]), "inconsistent numbers of samples"),
+    "sum of sizes": (lambda X, y, q: AnytimeRanker().fit(X, y, group=[100, 100]), "add up to 360, these add up to 200"),
+    "mixed queries": (
+        lambda X, y, q: rank(X, y, np.where(q == 2, "a", q.astype(object))),
+        "qid mixes labels of different types: int, str",
+    ),
+    "weights within queries of a curve": (
+        lambda X, y, q: budget_curve(rank(X, y, q), X, y, qid=q, sample_weight=np.arange(1.0, 361)),
+        "sample_weight differs within query 0",
+    ),
     "too few queries": (lambda X, y, q: AnytimeRankerCV().fit(X[:6], y[:6], qid=[1, 1, 2, 2, 3, 3]), "too few for 5"),
 }
 
@@ -46,6 +64,14 @@ def test_rankings(case):
 
 def frame(X, y, qid):
     return pd.DataFrame(X).add_prefix("x").assign(y=y, q=qid)
+
+
+def test_a_source_holds_its_queries():
+    X, y, qid = ranking()
+    source = open_data(frame(X, y, np.sort(qid)), target="y", qid="q")
+    for given in ({"qid": qid}, {"group": [12] * 30}):
+        with pytest.raises(ValueError, match="open it with qid, and pass neither qid nor group"):
+            AnytimeRanker(rule="omp").fit(source, **given)
 
 
 SOURCES = {
@@ -120,8 +146,26 @@ TIMES = {
     "no pair to evaluate": (lambda X, t, e: live(X, t, e).score(X, (t, 0 * e)), "concordance is undefined"),
     "scores": (lambda X, t, e: concordance(t, e, np.where(e, 1.0, np.nan)), "scores contains NaN"),
     "lengths of scores": (lambda X, t, e: concordance(t, e, t[:9]), "inconsistent numbers of samples"),
+    "two columns of times": (lambda X, t, e: live(X, np.c_[t, t], e), "time must be a vector, got 2 columns"),
+    "two columns of events": (lambda X, t, e: live(X, t, np.c_[e, ~e]), "event must be a vector, got 2 columns"),
+    "events twice": (lambda X, t, e: live(X, structured(t, e), e), "structured times hold their events"),
+    "two arguments of score": (lambda X, t, e: live(X, t, e).score(X, t, e), r"one argument, score\(X, \(time, event"),
+    "queries of a curve": (lambda X, t, e: budget_curve(live(X, t, e), X, (t, e), qid=t), "qid is for rankings, not f"),
+    "queries of folds": (lambda X, t, e: cross_val_budget_curve(AnytimeSurvival(), X, (t, e), qid=t), "pass groups"),
+    "few events": (
+        lambda X, t, e: AnytimeSurvivalCV().fit(X, t, np.arange(300) < 3),
+        "3 rows have an event, too few for 5 folds",
+    ),
+    "a fold without events": (
+        lambda X, t, e: AnytimeSurvivalCV(cv=KFold(5)).fit(X, t, np.arange(300) < 50),
+        "no row of the training set of fold 0 has an event",
+    ),
     "times of a curve": (lambda X, t, e: live(X, t, e).predict_survival_function(X, [np.nan]), "times contains NaN"),
 }
+
+
+def structured(time, event):
+    return np.array(list(zip(event, time, strict=True)), dtype=[("event", bool), ("time", float)])
 
 
 @pytest.mark.parametrize("case", TIMES)
@@ -129,6 +173,17 @@ def test_survival_times(case):
     fit, message = TIMES[case]
     with pytest.raises(ValueError, match=message):
         fit(*survival())
+
+
+def test_times_and_grades_that_scores_order_perfectly_are_told_once():
+    X, _, qid = ranking()
+    with pytest.warns(ConvergenceWarning, match="order all events as their times do") as told:
+        AnytimeSurvival(alpha=0).fit(X, 9 - X[:, 0], np.ones(360))
+    assert len(told) == 1
+    best = np.array([x == X[qid == q, 0].max() for x, q in zip(X[:, 0], qid, strict=True)])
+    with pytest.warns(ConvergenceWarning, match="order all documents as their grades do") as told:
+        AnytimeRanker(alpha=0).fit(X, best, qid=qid)
+    assert len(told) == 1
 
 
 def test_extreme_but_valid_survival_times():

@@ -1,12 +1,16 @@
 """Rankers and survival models: every stage is the refit, everything that estimators do works, the rest is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from set_references import listwise, partial_likelihood, ranking, survival
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
+from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 from sklearn.tree import DecisionTreeRegressor
 
 from budgetline import (
@@ -26,9 +30,9 @@ from budgetline import (
     to_onnx,
 )
 from budgetline.data.rows import Rows
-from budgetline.evaluation import ndcg_score
+from budgetline.evaluation import concordance, ndcg_score
 from budgetline.fitting import RowsTraining, Task
-from budgetline.glm.set_families import Listwise
+from budgetline.glm.set_families import Cox, Listwise
 from budgetline.runtime import EarlyExit
 
 GROUPS = FeatureGroups({"a": [0], "b": [1, 2], "c": [3], "d": [4, 5]}, costs={"a": 1, "b": 3, "c": 1, "d": 2})
@@ -147,6 +151,12 @@ def test_strata_are_compared_within():
     assert abs(model.coef_ - apart.coef_).max() > 0.01
     with pytest.raises(ValueError, match="without strata"):
         model.predict_survival_function(X)
+    assert model.score(X, (time, event), strata=stratum) == concordance(time, event, model.predict(X), stratum)
+    with pytest.raises(ValueError, match="fitted with strata: pass those of these rows"):
+        model.score(X, (time, event))
+    for metric in ("concordance", "explained"):
+        with pytest.raises(ValueError, match="fitted with strata, and would be evaluated without them"):
+            budget_curve(model, X, (time, event), metric=metric)
 
 
 @pytest.mark.parametrize("kind", ["ranking", "survival"])
@@ -194,6 +204,107 @@ def test_survival_functions_are_those_of_the_baseline():
         want = np.exp(-np.outer(raised, hazard))
         np.testing.assert_allclose(model.predict_survival_function(X, at, stage=stage), want, rtol=1e-9)
     assert (model.predict_survival_function(X, [0.0]) == 1).all()
+
+
+@pytest.mark.parametrize(("n", "most"), [(1500, 0.0), (20_000, 4e-4)])
+def test_no_jump_of_the_baseline_is_left_out(n, most):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    time = np.where(rng.random(n) < 0.4, 1.0, 2 + rng.exponential(np.exp(-X[:, 0])))
+    time[:5] = np.linspace(0.1, 0.5, 5)
+    event = rng.random(n) < 0.9
+    model = AnytimeSurvival(rule="omp", ties="breslow").fit(X, time, event)
+    times = np.unique(time[event])
+    assert (model.event_times_.size == times.size) == (most == 0)
+    assert 500 < model.event_times_.size <= times.size
+    at, some = np.append(times[::7], [0.0, 0.99, 1.0, 1.5, 99.0]), np.argsort(X[:, 0])[:: n // 60]
+    for stage in range(3):
+        raised = np.exp(model.predict(X, stage=stage))
+        order = np.argsort(time)
+        left = np.append(np.cumsum(raised[order][::-1])[::-1], np.nan)[np.searchsorted(time[order], times)]
+        jumps = [(t, (event & (time == t)).sum() / rest) for t, rest in zip(times.tolist(), left, strict=True)]
+        hazard = np.append(0.0, np.cumsum([jump for _, jump in jumps]))[np.searchsorted(times, at, side="right")]
+        want = np.exp(-np.outer(raised[some], hazard))
+        np.testing.assert_allclose(model.predict_survival_function(X[some], at, stage=stage), want, atol=most + 1e-9)
+
+
+def test_survival_is_predicted_at_one_time_and_from_available_groups():
+    X, time, event = survival()
+    model = AnytimeSurvival(GROUPS).fit(X, time, event)
+    first = model.sequence_.groups[0]
+    found = model.predict_survival_function(X, 3.0, available=[first])
+    np.testing.assert_array_equal(found, model.predict_survival_function(X, [3.0], stage=1))
+    missing = np.where(np.arange(6) == GROUPS.columns[GROUPS.names.index(first)][0], X, np.nan)
+    missing[0] = X[0]
+    rows = model.predict_survival_function(missing, [3.0, 9.0], available="auto")
+    np.testing.assert_allclose(rows[1:], model.predict_survival_function(X[1:], [3.0, 9.0], stage=1))
+    np.testing.assert_allclose(rows[:1], model.predict_survival_function(X[:1], [3.0, 9.0]))
+    long = np.arange(900.0)
+    many = AnytimeSurvival().fit(X[np.arange(900) % 300], long, np.ones(900))
+    usual = many.predict_survival_function(X[:2])
+    places = np.linspace(0, 899, 500).round().astype(int)
+    np.testing.assert_array_equal(usual, many.predict_survival_function(X[:2], many.event_times_[places]))
+
+
+def test_folds_of_survival_times_share_the_events():
+    X = np.random.default_rng(0).normal(size=(240, 5))
+    time, event, patient = np.arange(240.0), np.arange(240) < 40, np.arange(240) // 2
+    assert AnytimeSurvivalCV().fit(X, time, event).model_.n_stages == 5
+    curve = cross_val_budget_curve(AnytimeSurvival(), X, (time, event), cv=4)
+    assert len(curve.folds) == 4
+    data = Rows(X, np.column_stack([time, event, np.zeros(240)]), None)
+    training = RowsTraining(data, FeatureGroups([[d] for d in range(5)]).resolve(None, 5), Task(Cox(), 1e-8))
+    for groups in (None, patient):
+        for train, test in training.fixed(4, groups):
+            assert event[test].sum() == 10
+            assert groups is None or set(patient[train]).isdisjoint(patient[test])
+    apart = AnytimeSurvivalCV(alphas=[1e-4, 1e-1]).fit(X, time, event, groups=patient)
+    splits = training.fixed(None, patient)
+    again = AnytimeSurvivalCV(alphas=[1e-4, 1e-1], cv=splits).fit(X, time, event)
+    np.testing.assert_array_equal(apart.cv_scores_, again.cv_scores_)
+    nearly = Rows(X, np.column_stack([time, time > 0, 0 * time]), None)  # one row is censored
+    assert len(RowsTraining(nearly, training.layout, training.task).fixed(5)) == 5
+
+
+SPLITS = {
+    "rows": KFold(4, shuffle=True, random_state=0),
+    "a list": [(np.arange(180), np.arange(180, 360))],
+    "masks": [(np.arange(360) < 180, np.arange(360) >= 180)],
+}
+
+
+@pytest.mark.parametrize("case", SPLITS)
+def test_folds_that_split_queries_are_refused(case):
+    X, y, qid = ranking()
+    names = np.array([f"q{k}" for k in qid])
+    with pytest.raises(ValueError, match=r"fold 0 splits query 'q\d+' between training and held-out rows"):
+        AnytimeRankerCV(cv=SPLITS[case]).fit(X, y, qid=names)
+    with pytest.raises(ValueError, match="fold 0 splits query"):
+        cross_val_budget_curve(AnytimeRanker(), X, y, cv=SPLITS[case], qid=names, metric="ndcg@5")
+
+
+def test_splitters_of_groups_get_the_queries():
+    X, y, qid = ranking()
+    by_splitter = AnytimeRankerCV(cv=GroupKFold(5, shuffle=True, random_state=0)).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(by_splitter.cv_scores_, AnytimeRankerCV().fit(X, y, qid=qid).cv_scores_)
+    curves = [cross_val_budget_curve(AnytimeRanker(), X, y, cv=cv, qid=qid) for cv in (4, GroupKFold(4))]
+    np.testing.assert_array_equal(curves[0].values, curves[1].values)
+
+
+@pytest.mark.parametrize("kind", [AnytimeRanker, AnytimeRankerCV, AnytimeSurvival, AnytimeSurvivalCV])
+def test_metadata_are_routed_to_fit_and_score(kind):
+    X, y, qid = ranking()
+    _, time, event = survival(360)
+    with config_context(enable_metadata_routing=True):
+        if kind in (AnytimeRanker, AnytimeRankerCV):
+            model = kind(GROUPS).set_fit_request(qid=True).set_score_request(qid=True)
+            found = cross_val_score(model, X, y, cv=GroupKFold(3), params={"qid": qid, "groups": qid})
+        else:
+            model = kind(GROUPS).set_fit_request(strata=True).set_score_request(strata=True)
+            y = np.array(list(zip(event, time, strict=True)), dtype=[("event", bool), ("time", float)])
+            found = cross_val_score(model, X, y, cv=KFold(3), params={"strata": X[:, 0] > 0})
+    assert found.shape == (3,)
+    assert np.isfinite(found).all()
 
 
 def test_searches_keep_queries_whole_and_raise_the_metric():
@@ -469,3 +580,11 @@ def test_searches_on_some_rows_keep_queries_whole():
     part, _ = training.sampled(240, [])
     counts = np.bincount(part.rows.Y[:, 1].astype(int), minlength=60)
     assert set(counts.tolist()) == {0, 12}
+    uneven = np.random.default_rng(0).integers(0, 40, len(y))
+    sizes = np.bincount(uneven)
+    other = replace(training, rows=Rows(X, np.column_stack([y, uneven]).astype(float), None))
+    for most in (1, 100, 240):
+        part, _ = other.sampled(most, [])
+        counts = np.bincount(part.rows.Y[:, 1].astype(int), minlength=40)
+        assert ((counts == 0) | (counts == sizes)).all()
+        assert most - sizes.max() < counts.sum() <= max(most, sizes.max())

@@ -127,6 +127,10 @@ def test_a_cascade_needs_queries_and_one_score(learned):
     model, X, y, qid = learned
     with pytest.raises(ValueError, match="needs qid"):
         cascade(model, X, y, None, budget=5)
+    with pytest.raises(ValueError, match="evaluated by y, the grade of every row"):
+        cascade(model, X, None, qid, budget=5)
+    with runner(model) as running, pytest.raises(TypeError, match="cascade must be a Cascade, such as"):
+        running.rank(list(X[:3]), ((1, 3), (10,)))
     with pytest.raises(ValueError, match="stage must be an integer"):
         Cascade((9,), ()).evaluate(model, X, y, qid)
 
@@ -218,6 +222,10 @@ BAD_CASCADES = {
     "keeps too rarely": ((1, 3), ()), "no stage": ((), ()), "keeps nothing": ((1, 3), (0,)),
     "no number": (("a",), ()), "below zero": ((-1, 2), (4,)),
 }  # fmt: skip
+
+
+def test_cascades_of_lists_and_arrays_are_equal_to_those_of_tuples():
+    assert {Cascade([1, 3], np.array([10])), Cascade((1, 3), (10,), np.nan)} == {Cascade((1, 3), (10,))}
 
 
 @pytest.mark.parametrize("case", BAD_CASCADES)

@@ -39,6 +39,8 @@ from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import SCHEDULES, Schedule
 
 DEFAULT_ALPHA = 1e-5
+NO_METADATA = dict.fromkeys(("client", "progress"), metadata_routing.UNUSED)
+"""For estimators whose ``fit`` has options for reading a source, which are not sample metadata."""
 Constraints: TypeAlias = dict[str, list[Any]]
 """Constraints that scikit-learn checks the parameters of an estimator against."""
 
@@ -71,8 +73,6 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         "start": ["array-like"],
         "encoding": [StrOptions({"linear", "spline"}), Encoding, None],
     }
-    # Options for reading a source are not sample metadata.
-    __metadata_request__fit: ClassVar = dict.fromkeys(("client", "progress"), metadata_routing.UNUSED)
 
     @classmethod
     def from_model(cls, model: AnytimeModel) -> Self:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from budgetline.arrays import Array, Mask
 from budgetline.devices import like
 from budgetline.estimators.at_budget import ClassifiesAtBudget
-from budgetline.estimators.base import AnytimeEstimator, HasAlpha
+from budgetline.estimators.base import NO_METADATA, AnytimeEstimator, HasAlpha
 from budgetline.estimators.reading import CheckedTarget
 from budgetline.fitting import Task
 from budgetline.glm.families import Family, Logistic, Softmax
@@ -43,6 +43,7 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
+    __metadata_request__fit: ClassVar = NO_METADATA
 
     def predict_set(
         self,

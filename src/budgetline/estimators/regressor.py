@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from budgetline.devices import like
 from budgetline.estimators.at_budget import PredictsAtBudget
-from budgetline.estimators.base import AnytimeEstimator, HasAlpha
+from budgetline.estimators.base import NO_METADATA, AnytimeEstimator, HasAlpha
 from budgetline.estimators.reading import CheckedTarget, Columns
 from budgetline.fitting import MomentsTraining, Task
 from budgetline.glm.families import LOSSES, ConvexLoss
@@ -42,6 +42,7 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
         "loss": [StrOptions(set(LOSSES)), ConvexLoss],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
     }
+    __metadata_request__fit: ClassVar = NO_METADATA
 
     def predict_interval(
         self,

@@ -8,20 +8,22 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from budgetline.arrays import Array, Float
+from budgetline.arrays import Array, Float, Positions
+from budgetline.data.sources import Source
 from budgetline.estimators.at_budget import PredictsAtBudget
 from budgetline.estimators.base import AnytimeEstimator, HasAlpha
 from budgetline.estimators.cross_validation import HasSearch
 from budgetline.estimators.reading import CheckedTarget
 from budgetline.evaluation.rankings import ndcg_score
-from budgetline.evaluation.survival import concordance, survival_function
+from budgetline.evaluation.survival import concordance, has_baseline, survival_function
 from budgetline.fitting import Task
 from budgetline.glm.set_families import Cox, Listwise, SetFamily
 from budgetline.inputs import check_grades, check_queries, check_survival, check_weight
-from budgetline.messages import shown
+from budgetline.messages import hold_warnings, shown, warn
 from budgetline.model.anytime import AnytimeModel
 from budgetline.model.staged import Available
 from budgetline.moments.passes import Passes
@@ -35,6 +37,7 @@ class SetsEstimator(PredictsAtBudget, AnytimeEstimator):
 
     model_: AnytimeModel = field(init=False)
 
+    _ordered: ClassVar[str]
     _parameter_constraints = AnytimeEstimator._parameter_constraints | {
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
@@ -44,8 +47,16 @@ class SetsEstimator(PredictsAtBudget, AnytimeEstimator):
         raise NotImplementedError
 
     def _learn_sets(self, X: object, y: object, of: object, sample_weight: object, groups: object) -> Self:
-        """Learn from values y of rows and from ``of``, the query or stratum of each."""
-        return self._fit(X, None if y is None else (y, of), sample_weight, None, None, groups)
+        """Learn from values y of rows and from ``of``, the query or stratum of each; warn once if scores do not end."""
+        with hold_warnings() as held:
+            self._fit(X, None if y is None else (y, of), sample_weight, None, None, groups)
+        for text, category in held:
+            if category is not ConvergenceWarning:
+                warn(text, category)
+        if count := sum(category is ConvergenceWarning for _, category in held):
+            what = f"scores may order all {self._ordered}, so that coefficients grow almost without end"
+            warn(f"{what} (seen {count} times): raise alpha", ConvergenceWarning)
+        return self
 
     def _training_data(self, X: object, y: object, sample_weight: object) -> None:
         if X is not None or y is not None or sample_weight is not None:
@@ -65,6 +76,8 @@ class SetsEstimator(PredictsAtBudget, AnytimeEstimator):
 @dataclass(eq=False, repr=False, kw_only=True)
 class BaseRanker(SetsEstimator):
     """What AnytimeRanker and AnytimeRankerCV share."""
+
+    _ordered: ClassVar = "documents as their grades do"
 
     def fit(  # type: ignore[override]
         self, X: object, y: object = None, sample_weight: object = None, *, qid: object = None, group: object = None
@@ -86,7 +99,9 @@ class BaseRanker(SetsEstimator):
         group : array of int, optional
             Instead of ``qid``: numbers of adjacent rows that belong to one query.
         """
-        queries = _queries_of(qid, group)
+        if isinstance(X, Source) and (qid is not None or group is not None):
+            raise ValueError("a source holds its own queries: open it with qid, and pass neither qid nor group")
+        queries = qid if group is None else _queries_of(qid, group, y)
         return self._learn_sets(X, y, queries, sample_weight, queries)
 
     def _check_source(self, passes: Passes) -> None:
@@ -123,15 +138,15 @@ class BaseRanker(SetsEstimator):
         return Listwise()
 
 
-def _queries_of(qid: object, group: object) -> object:
-    """Return the query of every row, from numbers of rows if these are given."""
-    if group is None:
-        return qid
+def _queries_of(qid: object, group: object, y: object) -> Positions:
+    """Return the query of every row, from numbers of rows."""
     if qid is not None:
         raise ValueError("qid and group say the same: pass one of them")
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or np.any(sizes < 1):
         raise ValueError(f"group must be numbers of rows ≥ 1, got {shown(group)}")
+    if y is not None and (total := int(sizes.sum())) != (n_rows := _num_samples(y)):
+        raise ValueError(f"group must be numbers of rows that add up to {n_rows}, these add up to {total}")
     return np.repeat(np.arange(sizes.size), sizes)
 
 
@@ -186,8 +201,8 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 class AnytimeRankerCV(BaseRanker, HasSearch):  # type: ignore[misc]
     """AnytimeRanker with ``alpha`` and ``correction`` chosen by cross-validation over queries, for all budgets at once.
 
-    Queries are never split between folds. Parameters and attributes as in ``AnytimeRanker`` and
-    ``AnytimeRegressorCV``.
+    Queries are never split between folds: splits that do so are refused. Parameters and attributes as in
+    ``AnytimeRanker`` and ``AnytimeRegressorCV``.
 
     Examples
     --------
@@ -212,6 +227,7 @@ class BaseSurvival(SetsEstimator):
 
     ties: str = "efron"
 
+    _ordered: ClassVar = "events as their times do"
     _parameter_constraints = SetsEstimator._parameter_constraints | {"ties": [StrOptions({"efron", "breslow"})]}
 
     def fit(  # type: ignore[override]
@@ -243,23 +259,30 @@ class BaseSurvival(SetsEstimator):
         return self._learn_sets(X, y, strata, sample_weight, None)
 
     def predict_survival_function(
-        self, X: object, times: ArrayLike | None = None, *, budget: float | None = None, stage: int | None = None
+        self,
+        X: object,
+        times: ArrayLike | None = None,
+        *,
+        budget: float | None = None,
+        stage: int | None = None,
+        available: Available = None,
     ) -> Float:
         """Return the probability of no event up to each time, shape (n, T).
 
-        The baseline hazard is Breslow's estimate for the stage that the budget pays for.
+        The baseline hazard is Breslow's estimate for the stage that the budget pays for, or that the available groups
+        are like: the last one that gains no more.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
             The rows to predict.
-        times : array of shape (T,), optional
-            Default: ``event_times_``, at most 500 times of events in the training data.
-        budget, stage : float, int, optional
+        times : number or array of shape (T,), optional
+            Default: ``event_times_``; if these are over 500, the 500 at ``np.linspace(0, T - 1, 500).round()``.
+        budget, stage, available : optional
             As in ``predict``.
         """
         check_is_fitted(self)
-        return survival_function(self.model_, X, times, budget=budget, stage=stage)
+        return survival_function(self.model_, X, times, budget=budget, stage=stage, available=available)
 
     def score(  # type: ignore[override]
         self,
@@ -267,18 +290,22 @@ class BaseSurvival(SetsEstimator):
         y: object,
         sample_weight: None = None,
         *,
+        strata: ArrayLike | None = None,
         budget: float | None = None,
         stage: int | None = None,
         available: Available = None,
     ) -> float:
-        """Return Harrell's concordance; keywords as in ``predict``.
+        """Return Harrell's concordance, within ``strata`` if they are passed; keywords as in ``predict``.
 
         ``y`` is a pair (time, event) or a structured array. ``sample_weight`` must be None.
         """
         if sample_weight is not None:
-            raise ValueError("concordance accepts no sample_weight: it is a share of pairs of rows")
+            what = "concordance accepts no sample_weight: it is a share of pairs of rows"
+            raise ValueError(f"{what}. Times and events are one argument, score(X, (time, event))")
         scores: Array = self.predict(X, budget=budget, stage=stage, available=available)
-        return concordance(*check_survival(y, len(scores)), scores)
+        if strata is None and not has_baseline(self.model_):
+            raise ValueError(f"this {type(self).__name__} was fitted with strata: pass those of these rows, strata=…")
+        return concordance(*check_survival(y, len(scores)), scores, strata)
 
     def family(self) -> SetFamily:
         """Return Cox's partial likelihood."""
@@ -308,7 +335,8 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, model_
         As in ``AnytimeRanker``.
     event_times_, cumulative_hazards_ : arrays of shape (T,) and (1 + stages, T)
-        Breslow's cumulative baseline hazards of all stages; not with strata.
+        Breslow's cumulative baseline hazards of all stages at all times of events; not with strata. With more than
+        5,000 times, those are left out by which no hazard has risen by 0.1 %.
 
     Examples
     --------
@@ -326,10 +354,11 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AnytimeSurvivalCV(BaseSurvival, HasSearch):  # type: ignore[misc]
+class AnytimeSurvivalCV(BaseSurvival, HasSearch):
     """AnytimeSurvival with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
 
-    Parameters and attributes as in ``AnytimeSurvival`` and ``AnytimeRegressorCV``.
+    A number of folds spreads the events evenly. Parameters and attributes as in ``AnytimeSurvival`` and
+    ``AnytimeRegressorCV``.
 
     Examples
     --------
@@ -346,3 +375,23 @@ class AnytimeSurvivalCV(BaseSurvival, HasSearch):  # type: ignore[misc]
 
     _parameter_constraints = BaseSurvival._parameter_constraints | HasSearch._parameter_constraints
     _plain: ClassVar = AnytimeSurvival
+
+    def fit(  # type: ignore[override]
+        self,
+        X: object,
+        time: object = None,
+        event: object = None,
+        sample_weight: object = None,
+        *,
+        strata: object = None,
+        groups: object = None,
+    ) -> Self:
+        """Choose on folds, then learn from all rows; other arguments as in ``AnytimeSurvival.fit``.
+
+        Parameters
+        ----------
+        groups : array of shape (n,), optional
+            Labels of rows, such as patients. Rows with the same label are in the same fold, if ``cv`` is a number or
+            None.
+        """
+        return self._learn_sets(X, time if event is None else (time, event), strata, sample_weight, groups)

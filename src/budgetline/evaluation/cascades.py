@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import SLACK
 from budgetline.evaluation.held_out import HeldOut
-from budgetline.evaluation.rankings import ndcg_score
+from budgetline.evaluation.rankings import ndcg_score, ranked
 from budgetline.inputs import check_integer, check_number
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, Staged
@@ -61,29 +60,19 @@ class Cascade:
     value: float = np.nan
 
     def __post_init__(self) -> None:
-        for stage in self.stages:
-            check_integer("stage", stage, ge=0)
-        for number in self.keep:
-            check_integer("keep", number, ge=1)
+        object.__setattr__(self, "stages", tuple(check_integer("stage", stage, ge=0) for stage in self.stages))
+        object.__setattr__(self, "keep", tuple(check_integer("keep", number, ge=1) for number in self.keep))
         if not self.stages or len(self.keep) != len(self.stages) - 1 or np.any(np.diff(self.stages) <= 0):
             shape = f"stages {shown(self.stages)} and keep {shown(self.keep)}"
             raise ValueError(f"a cascade has ascending stages, and keeps documents after all but the last, got {shape}")
 
     def scores(self, model: object, X: object, qid: object) -> Float:
-        """Return scores (n,) whose order within a query is that of the cascade; the last level ranks highest.
-
-        Parameters as in ``cascades``.
-        """
-        table = _ScoresByQuery.of(HeldOut.of(model, X, None, qid=qid), self.stages)
-        return table.ranked(self.stages, self.keep)[0]
+        """Return scores (n,) whose order within a query is that of the cascade; the last level ranks highest."""
+        return _ScoresByQuery.of(model, X, None, qid, self.stages).ranked(self.stages, self.keep)[0]
 
     def evaluate(self, model: object, X: object, y: object, qid: object, k: int | None = 10) -> Cascade:
-        """Return the cascade with its average cost and NDCG at k on other queries.
-
-        Parameters as in ``cascades``.
-        """
-        table = _ScoresByQuery.of(HeldOut.of(model, X, y, qid=qid), self.stages)
-        return table.evaluated(self.stages, self.keep, k)
+        """Return the cascade with its average cost and NDCG at k on other queries; parameters as in ``cascades``."""
+        return _ScoresByQuery.of(model, X, y, qid, self.stages).evaluated(self.stages, self.keep, k)
 
 
 def cascade(
@@ -97,9 +86,7 @@ def cascade(
     levels: int = 3,
     keep: Sequence[int] | None = None,
 ) -> Cascade:
-    """Return the best cascade of a ranking model for an average cost per document, chosen on held-out queries.
-
-    Parameters as in ``cascades``. ``budget`` is the average cost of a document, over all queries.
+    """Return the best cascade for an average cost per document, the budget; other parameters as in ``cascades``.
 
     Examples
     --------
@@ -115,9 +102,7 @@ def cascade(
     ((1, 3), (10,), True)
     """
     limit = check_number("budget", budget, "cost", ge=0) * (1 + SLACK)
-    found = cascades(model, X, y, qid, k=k, levels=levels, keep=keep)
-    within = [each for each in found if each.cost <= limit]
-    return within[-1]
+    return [each for each in cascades(model, X, y, qid, k=k, levels=levels, keep=keep) if each.cost <= limit][-1]
 
 
 def cascades(
@@ -162,8 +147,7 @@ def cascades(
     >>> bool((curve.at(plain.costs) >= plain.values).all())
     True
     """
-    held = HeldOut.of(model, X, y, qid=qid)
-    table = _ScoresByQuery.of(held)
+    table = _ScoresByQuery.of(model, X, y, qid)
     longest = int(np.bincount(table.query).max())
     counts = _numbers_kept(keep, k, longest)
     chosen = _spread(table.costs)
@@ -240,13 +224,6 @@ def check_ranks(model: Staged) -> AnytimeModel:
     return model
 
 
-class _Ranked(NamedTuple):
-    """Scores whose order is that of a cascade, and the average cost of a document."""
-
-    scores: Float
-    cost: float
-
-
 @dataclass(frozen=True)
 class _ScoresByQuery:
     """Scores (n, 1 + stages) of all stages, the query (n,) of every document, costs (1 + stages,) and grades (n,)."""
@@ -257,19 +234,20 @@ class _ScoresByQuery:
     grades: Float | None
 
     @classmethod
-    def of(cls, held: HeldOut, stages: Sequence[int] = ()) -> _ScoresByQuery:
+    def of(cls, fitted: object, X: object, y: object, qid: object, stages: Sequence[int] = ()) -> _ScoresByQuery:
         """Return the scores of a model on documents."""
+        held = HeldOut.of(fitted, X, y, qid=qid)
         model = check_ranks(held.model)
         if held.qid is None:
             raise ValueError("a cascade needs qid, the query of every row")
         for stage in stages:
-            check_integer("stage", stage, ge=0, le=model.n_stages)
-        grades = None if held.y is None else np.asarray(held.y, dtype=np.float64)
+            check_integer("stage", stage, le=model.n_stages)
+        grades = None if y is None else np.asarray(held.y, dtype=np.float64)
         query = np.unique(held.qid, return_inverse=True)[1]
         return cls(held.all_scores, query, np.append(0.0, model.sequence.cumulative_costs), grades)
 
-    def ranked(self, stages: Sequence[int], keep: Sequence[int]) -> _Ranked:
-        """Rank the documents of every query by the levels of a cascade."""
+    def ranked(self, stages: Sequence[int], keep: Sequence[int]) -> tuple[Float, float]:
+        """Return scores whose order is that of a cascade, and the average cost of a document."""
         n = self.query.size
         final, alive, paid = np.zeros(n), np.ones(n, dtype=bool), np.full(n, self.costs[stages[0]])
         for level, stage in enumerate(stages):
@@ -278,20 +256,19 @@ class _ScoresByQuery:
             if level < len(keep):
                 alive[np.flatnonzero(alive)[~_best(scores, self.query[alive], keep[level])]] = False
                 paid[alive] += self.costs[stages[level + 1]] - self.costs[stage]
-        return _Ranked(final, float(paid.mean()))
+        return final, float(paid.mean())
 
     def evaluated(self, stages: tuple[int, ...], keep: tuple[int, ...], k: int | None) -> Cascade:
         """Return a cascade with its average cost and its NDCG."""
-        assert self.grades is not None
-        found = self.ranked(stages, keep)
-        return Cascade(stages, keep, found.cost, ndcg_score(self.grades, found.scores, self.query, k=k))
+        if self.grades is None:
+            raise ValueError("a cascade is evaluated by y, the grade of every row, which is None")
+        scores, cost = self.ranked(stages, keep)
+        return Cascade(stages, keep, cost, ndcg_score(self.grades, scores, self.query, k=k))
 
 
 def _best(scores: Float, query: Positions, number: int) -> Mask:
     """Return which documents are among the best of their query; of equal scores the first ones are."""
-    order = np.lexsort((-scores, query))
-    starts = np.flatnonzero(np.append(True, np.diff(query[order]) > 0))
-    rank = np.arange(order.size) - np.repeat(starts, np.diff(starts, append=order.size))
+    order, rank = ranked(scores, query)
     found = np.empty(order.size, dtype=bool)
     found[order] = rank < number
     return found

@@ -14,7 +14,9 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from budgetline.arrays import Array, Float, Table
 from budgetline.devices import on_host
-from budgetline.inputs import as_vector, check_weight, raise_missing
+from budgetline.evaluation.survival import has_baseline
+from budgetline.glm.set_families import Cox
+from budgetline.inputs import as_vector, check_weight, numbered, raise_missing
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel, Staged, model_and_table
 from budgetline.model.staged import Respond, RowFunction
@@ -46,10 +48,12 @@ class HeldOut:
         n = table.shape[0]
         if y is not None:
             raise_missing(y)
+        _check_sets(model, qid)
+        queries = None
         if qid is not None:
-            raise_missing(qid, name="qid")
-            check_consistent_length(qid, np.empty(n))
-        queries = None if qid is None else column_or_1d(qid)
+            labels, number = numbered(qid, "qid")
+            queries = labels[number]
+            check_consistent_length(queries, np.empty(n))
         return cls(model, X, y, table, check_weight(sample_weight, n), queries, fitted)
 
     @cached_property
@@ -57,7 +61,7 @@ class HeldOut:
         """The targets as the model sees them, shape (n, P)."""
         n = self.table.shape[0]
         if isinstance(self.model, AnytimeModel):
-            return self.model.encode_target(self.y, n, self.qid)
+            return self.model.encode_target(self.y, n, self.qid, self.weight)
         return self.model.encode_target(self.y, n)
 
     @property
@@ -104,6 +108,16 @@ class HeldOut:
             known = (partial(self.model.respond, scores, stage=stage) for stage, scores in each)
         view = RegressorView if self.model.classes is None else ClassifierView
         return (view(self, stage, respond) for stage, respond in enumerate(known))
+
+
+def _check_sets(model: Staged, qid: object) -> None:
+    """Raise an error unless rows of survival times are compared as they were in ``fit``."""
+    if isinstance(model, AnytimeModel) and isinstance(model.family, Cox):
+        if qid is not None:
+            raise ValueError(f"qid is for rankings, not for {model.estimator}")
+        if not has_baseline(model):
+            what = f"this {model.estimator} was fitted with strata, and would be evaluated without them"
+            raise ValueError(f"{what}: use score(X, y, strata=…, stage=…)")
 
 
 class StageView:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from budgetline.arrays import Array, Float, Positions
-from budgetline.inputs import check_integer
+from budgetline.arrays import Float, Positions
+from budgetline.inputs import check_integer, numbered
 
 
 def ndcg_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int | None = 5) -> float:
@@ -33,10 +33,8 @@ def ndcg_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int 
     >>> round(ndcg_score([2, 0, 1, 0, 0], [3.0, 2.0, 2.0, 1.0, 5.0], [7, 7, 7, 7, 8], k=2), 4)
     0.9131
     """
-    rel, points, queries = np.asarray(y_true, dtype=np.float64), np.asarray(y_score), np.asarray(qid)
-    _check_ranking(rel, points, queries, k)
-    query, gains = np.unique(queries, return_inverse=True)[1], np.exp2(rel) - 1
-    ideal, found = (_dcg(gains, scores, query, k) for scores in (rel, points.astype(np.float64)))
+    rel, points, query = _checked(y_true, y_score, qid, k)
+    ideal, found = (_dcg(np.exp2(rel) - 1, scores, query, k) for scores in (rel, points))
     if not (relevant := ideal > 0).any():
         raise ValueError("no query has a relevant document: NDCG is undefined")
     return float((found[relevant] / ideal[relevant]).mean())
@@ -60,14 +58,10 @@ def map_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int |
     >>> map_score([1, 0, 1], [3.0, 2.0, 1.0], [7, 7, 7])
     0.8333333333333333
     """
-    rel, points, queries = np.asarray(y_true, dtype=np.float64), np.asarray(y_score), np.asarray(qid)
-    _check_ranking(rel, points, queries, k)
-    query = np.unique(queries, return_inverse=True)[1]
-    order = np.lexsort((-points.astype(np.float64), query))
+    rel, points, query = _checked(y_true, y_score, qid, k)
+    order, rank = ranked(points, query)
     query, found, scores = query[order], (rel[order] > 0).astype(np.float64), points[order]
-    starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))
-    rank = np.arange(query.size) - np.repeat(starts, np.diff(starts, append=query.size))
-    ties = np.flatnonzero((rank == 0) | np.append(True, scores[1:] != scores[:-1]))
+    starts, ties = np.flatnonzero(rank == 0), _first_of_ties(rank, scores)
     counts = np.diff(ties, append=query.size)
     tied, size, place = (np.repeat(each, counts) for each in (np.add.reduceat(found, ties), counts, ties))
     earlier = np.cumsum(found) - found  # relevant documents of all rows before
@@ -86,23 +80,32 @@ def map_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int |
 
 def _dcg(gains: Float, scores: Float, query: Positions, k: int | None) -> Float:
     """Return the DCG of every query, shape (Q,)."""
-    order = np.lexsort((-scores, query))
-    query, scores, gains = query[order], scores[order], gains[order]
-    new_query = np.append(True, query[1:] != query[:-1])
-    new_score = new_query | np.append(True, scores[1:] != scores[:-1])
-    starts = np.flatnonzero(new_query)
-    rank = np.arange(query.size) - np.repeat(starts, np.diff(starts, append=query.size))
+    order, rank = ranked(scores, query)
     discount = 1 / np.log2(rank + 2)
     if k is not None:
         discount[rank >= k] = 0.0
     # tied documents: the mean of their discounts times the sum of their gains
-    ties = np.flatnonzero(new_score)
-    counts = np.diff(ties, append=query.size)
-    shared = np.add.reduceat(discount, ties) / counts * np.add.reduceat(gains, ties)
-    return np.asarray(np.bincount(query[ties], shared, starts.size), dtype=np.float64)
+    ties = _first_of_ties(rank, scores[order])
+    counts = np.diff(ties, append=order.size)
+    shared = np.add.reduceat(discount, ties) / counts * np.add.reduceat(gains[order], ties)
+    return np.asarray(np.bincount(query[order][ties], shared), dtype=np.float64)
 
 
-def _check_ranking(rel: Float, scores: Array, qid: Array, k: object) -> None:
+def ranked(scores: Float, query: Positions) -> tuple[Positions, Positions]:
+    """Return documents by query, the highest score first and equal ones in their order, and their ranks from 0 on."""
+    order = np.lexsort((-scores, query))
+    starts = np.flatnonzero(np.append(True, np.diff(query[order]) > 0))
+    return order, np.arange(order.size) - np.repeat(starts, np.diff(starts, append=order.size))
+
+
+def _first_of_ties(rank: Positions, scores: Float) -> Positions:
+    """Return which ranked documents are the first of their query with their score."""
+    return np.flatnonzero((rank == 0) | np.append(True, scores[1:] != scores[:-1]))
+
+
+def _checked(y_true: ArrayLike, y_score: ArrayLike, queries: ArrayLike, k: object) -> tuple[Float, Float, Positions]:
+    """Return grades, scores and the number of the query of every document, each (n,)."""
+    rel, scores, qid = np.asarray(y_true, dtype=np.float64), np.asarray(y_score), np.asarray(queries)
     if not rel.ndim == scores.ndim == qid.ndim == 1 or not rel.size == scores.size == qid.size > 0:
         shapes = f"{rel.shape}, {scores.shape} and {qid.shape}"
         raise ValueError(f"y_true, y_score and qid must be vectors of one length, got {shapes}")
@@ -114,6 +117,7 @@ def _check_ranking(rel: Float, scores: Array, qid: Array, k: object) -> None:
         raise ValueError(f"y_true must be grades from 0 to 500 (the gain is 2^rel − 1), got {rel[~fits][0]:g}")
     if k is not None:
         check_integer("k", k, ge=1)
+    return rel, scores.astype(np.float64), numbered(qid, "qid")[1]
 
 
 RANKINGS: dict[str, Callable[..., float]] = {"ndcg": ndcg_score, "map": map_score}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -9,13 +10,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils.validation import _num_samples, check_consistent_length, column_or_1d, has_fit_parameter
+from sklearn.utils.validation import _num_samples, check_consistent_length, has_fit_parameter
 
-from budgetline.arrays import Positions
+from budgetline.arrays import Mask, Positions
 from budgetline.devices import on_host
 from budgetline.evaluation.budget_curves import budget_curve
 from budgetline.evaluation.curve import BudgetCurve
-from budgetline.inputs import as_vector, check_weight, raise_missing
+from budgetline.inputs import as_vector, check_survival, check_weight, numbered, raise_missing
 from budgetline.messages import shown
 from budgetline.moments.moments import Split
 
@@ -36,6 +37,8 @@ class Samples:
         if qid is not None and groups is not None:
             raise ValueError("folds keep queries together or groups: pass one of qid and groups")
         X, y, weight, qid, groups = map(on_host, (X, as_vector(y), weight, qid, groups))
+        if qid is not None and _events_in(y) is not None:
+            raise ValueError("qid is for rankings: pass groups for rows of survival times that belong together")
         return cls(indexable(X)[0], y, weight, qid, groups)
 
     def splits(self, cv: object, stratified: bool) -> list[Split]:
@@ -43,10 +46,12 @@ class Samples:
         if self.y is not None:
             raise_missing(self.y)
         check_weight(self.weight, _num_samples(self.X))
-        if self.qid is not None:
-            raise_missing(self.qid, name="qid")
-            cv = GroupKFold(number) if (number := _number_in(cv)) else cv
-        return splits_of(cv, self.y, self.together, classifier=stratified, X=self.X)
+        if self.qid is None:
+            events = _events_in(self.y)
+            return splits_of(cv, self.y, self.groups, classifier=stratified, X=self.X, events=events)
+        raise_missing(self.qid, name="qid")
+        cv = GroupKFold(number) if (number := _number_in(cv)) else cv
+        return splits_by_query(cv, self.y, self.qid, classifier=stratified, X=self.X)
 
     @property
     def together(self) -> object:
@@ -95,25 +100,61 @@ def _last_step(estimator: object) -> tuple[str, object]:
 
 
 def splits_of(
-    cv: object, y: object, groups: object = None, *, classifier: bool = False, X: object = None
+    cv: object,
+    y: object,
+    groups: object = None,
+    *,
+    classifier: bool = False,
+    X: object = None,
+    events: Mask | None = None,
 ) -> list[Split]:
     """Return the training and held-out rows of every fold, as scikit-learn makes them.
 
     With ``groups``, one label per row, a number of folds (None: 5) keeps the rows of a group together. Splitters and
-    lists of splits decide for themselves; some splitters need X.
+    lists of splits decide for themselves; some splitters need X. For survival times, pass the ``events`` (n,): every
+    fold must hold some on both sides, and a number of folds shuffles the rows and spreads events evenly.
     """
     table = np.zeros((_num_samples(y), 1)) if X is None else X
+    if events is not None:
+        y, number = events, _number_in(cv)
+        if number is not None and (happened := int(events.sum())) < number:
+            raise ValueError(f"{happened} rows have an event, too few for {number} folds: every fold needs one")
+        classifier = number is not None and int((~events).sum()) >= number
+        cv = make_folds(cv, classifier, grouped=groups is not None)
     if groups is not None:
-        groups = on_host(groups)
-        raise_missing(groups, name="groups")
-        groups = column_or_1d(groups)
+        labels, place = numbered(groups, "groups")
+        groups, known = labels[place], labels.size
         check_consistent_length(groups, table)
         cv = make_folds(cv, classifier, grouped=True)
-        known = np.unique(np.asarray(groups)).size
         if isinstance(cv, GroupKFold | StratifiedGroupKFold) and known < cv.n_splits:
             advice = f"use {known} or fewer" if known > 1 else "folds that keep groups together need two or more"
             raise ValueError(f"the rows are of {known} groups, too few for {cv.n_splits} folds: {advice}")
-    return list(check_cv(cv, y, classifier=classifier).split(table, y, groups))
+    splits = list(check_cv(cv, y, classifier=classifier).split(table, y, groups))
+    for k, split in enumerate(splits):
+        for which, rows in zip(("training", "held-out"), split, strict=True):
+            if events is not None and not events[rows].any():
+                raise ValueError(f"no row of the {which} set of fold {k} has an event: use fewer folds")
+    return splits
+
+
+def _events_in(y: object) -> Mask | None:
+    """Return the events (n,) of survival times, None if y holds other targets."""
+    if getattr(getattr(y, "dtype", None), "names", None) is None:
+        return None
+    return check_survival(y, _num_samples(y))[1]
+
+
+def splits_by_query(cv: object, y: object, qid: object, *, classifier: bool = False, X: object = None) -> list[Split]:
+    """Return the same for rows of queries. A query on both sides would flatter a model, so it is an error."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The groups parameter is ignored")
+        splits = splits_of(cv, y, qid, classifier=classifier, X=X)
+    labels, number = numbered(qid, "qid")
+    for k, (train, test) in enumerate(splits):
+        if (both := np.intersect1d(number[train], number[test])).size:
+            what = f"fold {k} splits query {shown(labels[both].tolist()[0])} between training and held-out rows"
+            raise ValueError(f"{what}: pass a number of folds, or a splitter that uses groups, such as GroupKFold")
+    return splits
 
 
 def make_folds(cv: object, stratified: bool, *, random_state: int = 0, grouped: bool = False) -> object:

@@ -259,10 +259,13 @@ class AnytimeModel:
         errors = None if self.errors is None else self.errors.at(like)
         return replace(self, stages=stages, calibration=calibration, errors=errors)
 
-    def encode_target(self, y: object, n_samples: int, of: object = None) -> Float:
-        """Return y as the targets of the model, (n, …); ``of`` are queries or strata, for losses over sets of rows."""
+    def encode_target(self, y: object, n_samples: int, of: object = None, weight: Float | None = None) -> Float:
+        """Return y as the targets of the model, (n, …).
+
+        Losses over sets of rows need queries or strata ``of`` the rows; a query must have one weight (n,).
+        """
         if isinstance(self.family, SetFamily):
-            return self.family.encode(y, of, n_samples)
+            return self.family.encode(y, of, n_samples, weight)
         return encoded_target(y, n_samples, self.classes, self.n_targets)
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from budgetline.evaluation.cascades import Cascade, check_ranks, within_level
 from budgetline.inputs import check_integer, check_number
+from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.intervals import check_intervals
 from budgetline.model.prefixes import PrefixModels
@@ -207,6 +208,8 @@ class AnytimeRunner:
         deadline : float, optional
             Seconds from now. If it comes before the last level, the ranking is that of the groups that arrived.
         """
+        if not isinstance(cascade, Cascade):
+            raise TypeError(f"cascade must be a Cascade, such as Cascade((1, 3), (10,)), got {shown(cascade)}")
         documents, start = check_raws(raws), self._clock.now()
         last_stage = check_ranks(self._setup.model).n_stages
         check_integer("the last stage of a cascade", cascade.stages[-1], le=last_stage)
