@@ -7,7 +7,7 @@ more than ``PRECISION`` of λ·cost, or at the tightest if none does. Ours is fo
 
 On wide data a path ends at the first λ with at least 100 groups. Ours includes standardising the columns and the
 least-squares models of the first 100 prefixes; celer is given standardised columns, and has its own tolerance. A peer
-that is not installed (``pip install 'budgetline[peers]'``) is a line of the table.
+that is not installed (``pip install '.[peers]'``) is a line of the table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Quality at equal budget: ours beside what people would use instead, on real data with real costs.
 
 ``python experiments/quality.py --write docs/results/quality.md`` (more than 20 minutes, with all the peers of
-``pip install 'budgetline[peers]'``); ``--quick`` runs a tiny version. Every sentence about who wins is computed from
+``pip install '.[peers]'``); ``--quick`` runs a tiny version. Every sentence about who wins is computed from
 the numbers.
 """
 
@@ -246,7 +246,7 @@ def as_probabilities(predicted: np.ndarray, fold: Fold) -> np.ndarray:
 HEAD = """\
 # Quality at equal budget
 
-Made by `python experiments/quality.py --write docs/results/quality.md`, after `pip install 'budgetline[peers]'`.
+Made by `python experiments/quality.py --write docs/results/quality.md`, after `pip install '.[peers]'`.
 
 Held-out quality at 10, 25 and 50 % of the cost of all groups. Every method only *chooses* groups; what it chose is
 then refitted in the same way for all, ridge (NHANES; mfeat on 0/1 indicators) or logistic regression (heart,

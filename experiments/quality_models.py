@@ -1,7 +1,7 @@
 """Quality at equal budget of whole models: trees with group prices, importance per cost, any estimator on our order.
 
 ``python experiments/quality_models.py --write docs/results/quality_models.md`` (about 40 minutes of one core,
-with ``pip install 'budgetline[peers]'``); ``--quick`` runs a tiny version. The folds are those of ``quality.py``.
+with ``pip install '.[peers]'``); ``--quick`` runs a tiny version. The folds are those of ``quality.py``.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ HEAD = """\
 # Quality at equal budget: whole models
 
 Made by `python experiments/quality_models.py --write docs/results/quality_models.md`, after
-`pip install 'budgetline[peers]'`.
+`pip install '.[peers]'`.
 
 What people would run instead, at 10, 25 and 50 % of the cost of all groups, on the folds of
 [the page on choices](quality.md).
