@@ -20,6 +20,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
     "arrays",
     "messages",
+    "packages",
     "devices",
     "progress",
     "threads",
@@ -50,7 +51,7 @@ LAYERS = (
     "cli",
 )
 MAY_IMPORT = {layer: set(LAYERS[: k + 1]) for k, layer in enumerate(LAYERS)} | {
-    "datasets": {"datasets", "groups", "inputs", "messages", "arrays"},
+    "datasets": {"datasets", "groups", "inputs", "messages", "packages", "arrays"},
     "cli": {*LAYERS, "datasets"},
     "__main__": {"cli"},
 }

@@ -194,7 +194,9 @@ def test_arrays_are_refused_by_name(change, message):
 
 def test_errors_of_files_say_which_file_what_is_wrong_and_what_to_do():
     data = encode("record", arrays_of(record()), fields_of(record()) | {"name": 3})
-    with pytest.raises(ValueError, match=r"^file does not hold a record, .*name must be.*Copy or save it again$"):
+    with pytest.raises(
+        ValueError, match=r"^file does not hold a record, .*name must be.*Copy it again, or, .* make it again$"
+    ):
         from_bytes("record", Record, data, "file", lambda made: made)
 
     def fail(made):

@@ -157,9 +157,7 @@ def errors_without(blocked, calls, folder):
 
 def test_what_needs_an_extra_names_it(tmp_path):
     said = errors_without(PACKAGES, NEEDS, tmp_path)
-    wrong = {
-        call: said[call] for call, extra in NEEDS.items() if f"pip install 'budgetline[{extra}]'" not in said[call]
-    }
+    wrong = {call: said[call] for call, extra in NEEDS.items() if f"pip install '.[{extra}]'" not in said[call]}
     assert not wrong
     assert set(NEEDS.values()) | {"cli"} == set(EXTRAS) - OURS - {"all"}
 
@@ -173,4 +171,4 @@ def test_frames_that_are_streamed_name_the_extra_for_arrow(tmp_path):
         for frame in frames
     ]
     said = errors_without(("pyarrow",), calls, tmp_path)
-    assert set(said.values()) == {"this needs pyarrow: pip install 'budgetline[arrow]'"}
+    assert set(said.values()) == {"this needs pyarrow: in a clone of budgetline, pip install '.[arrow]'"}

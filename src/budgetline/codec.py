@@ -283,4 +283,5 @@ def from_bytes(kind: str, cls: type[R], data: bytes, where: str, make: Callable[
     except DAMAGED as error:
         what = kind if kind.endswith("s") else f"a {kind}"
         problem = f"{shown(error.args[0])} is not known" if isinstance(error, KeyError) else cut(str(error)).rstrip(".")
-        raise ValueError(f"{where} does not hold {what}, it is damaged: {problem}. Copy or save it again") from error
+        advice = "Copy it again, or, if another version of budgetline wrote it, make it again"
+        raise ValueError(f"{where} does not hold {what}, it is damaged: {problem}. {advice}") from error

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from budgetline.messages import printable
+from budgetline.packages import install
 
 Backend = Literal["pandas", "polars", "pyarrow"]
 
@@ -47,7 +48,7 @@ def frame_of(columns: Mapping[str, Sequence[object]], backend: Backend) -> Any:
         return nw.from_dict(columns, backend=backend).to_native()
     except ImportError as error:
         extra = "arrow" if backend == "pyarrow" else backend
-        raise ImportError(f"to_frame needs {backend}: pip install 'budgetline[{extra}]'") from error
+        raise ImportError(f"to_frame needs {backend}: {install(extra)}") from error
 
 
 class Tabular:

@@ -100,6 +100,13 @@ def test_by_default_folds_choose_and_held_out_quality_is_shown(run, done):
     assert rows[len(model.sequence_) - 1].endswith(f"{100 * last[1]:.1f} ± {100 * last[2]:.1f} %")
     shown = run("show", "data.budgetline").out
     assert header in shown
+    assert "a × b is the interaction of two columns" in shown
+    prices = "every column costs 1; to set prices: budgetline groups data.csv -t y -o data.yaml,"
+    assert prices in found.err
+    assert run("groups", "data.csv", "-t", "y", "-o", "data.yaml").code == 0
+    assert prices not in run("fit", "data.csv", "-t", "y", "-g", "data.yaml", "--no-cv", "-o", "priced").err
+    assert run("plan", "data.budgetline", "-b", "1", "-o", "plan").code == 0
+    assert "(held out)" not in run("show", "plan").out  # which would be about the order, not the plan
     plain = done("fit", "data.csv", "-t", "y", "--no-cv", "-o", "plain")
     assert "correction_" not in plain
 
@@ -340,7 +347,8 @@ def test_plans_of_classes_are_estimates_or_refitted(run, done):
         close(row["explained"], training_curve(plan.model_).values[-1])
         if exact:
             close(row["explained"], budgetline.budget_curve(plan, X, y).values[-1])
-    assert "an estimate; add DATA" in " ".join(run("plan", "m", "-b", 50).out.split())
+    said = " ".join(run("plan", "m", "-b", 50).out.split())
+    assert "an estimate. To refit the plan: budgetline plan m DATA -t TARGET -b 50," in said
     refitted = run("plan", "m", path, "-t", "ill", "-b", 50).out
     assert "the best found: A short search" in refitted
     assert "estimate" not in refitted
@@ -363,7 +371,7 @@ def test_models_that_know_too_little_are_not_certified(run):
     for arguments in (["certify", "m"], ["report", "m", "--certify", 1, "-o", "new.html"]):
         found = run(*arguments)
         assert (found.code, found.out) == (2, "")
-        assert found.err.startswith("error: a certificate is about squared error")
+        assert found.err.startswith("error: certificates exist only for squared error")
         assert len(found.err.splitlines()) == 1
     assert not Path("new.html").exists()
 
@@ -990,7 +998,8 @@ sys.exit(main(["demo"]))
 """
     found = process("-c", block)
     assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr == "error: the command line needs typer and rich: pip install 'budgetline[cli]'\n"
+    needs = "the command line needs typer and rich"
+    assert found.stderr == f"error: {needs}: in a clone of budgetline, pip install '.[cli]'\n"
 
 
 @pytest.mark.slow

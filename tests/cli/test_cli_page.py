@@ -42,7 +42,7 @@ def test_the_commands_print_what_the_page_shows(printed):
     assert "chance per cost" in printed["next"]
     assert plans.strip() in printed["plan"]
     assert proven.strip() in printed["certify"]
-    headline = re.search(r"begins with a sentence: `(.*?)`", PAGE)[1]
+    headline = re.search(r"begins with a sentence:\s`(.*?)`", PAGE)[1]
     assert headline in printed["report"]
 
 

@@ -56,7 +56,7 @@ def test_plans_say_what_their_columns_hold(models, run):
     assert "proven best: No other groups within this budget explain the known rows" in found
     found = run("plan", "classifier", "-b", "3", "--exclude", "thal=7").out
     assert re.search(r"about \d\d.\d %  the best found", found)
-    assert "about: an estimate; add DATA" in found
+    assert "about: an estimate. To refit the plan: " in found
     found = run("plan", "classifier", "heart.csv", "-t", "ill", "-b", "3", "--exclude", "thal=7").out
     assert "about" not in found
     assert "the best found: A short search" in found
@@ -66,4 +66,8 @@ def test_classifiers_are_not_certified(models, run):
     for given in (["certify", "classifier"], ["report", "classifier", "--certify", 1, "-o", "new.html"]):
         found = run(*given)
         assert found.code == 2
-        assert "a certificate is about squared error, not about loss 'log_loss'" in found.err
+        assert "certificates exist only for squared error, and this model uses loss 'log_loss'" in found.err
+
+
+def test_usage_lines_name_arguments_as_people_do(run):
+    assert "Usage: budgetline plan [OPTIONS] MODEL [DATA]" in run("plan", "--help").out

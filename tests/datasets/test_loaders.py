@@ -70,7 +70,7 @@ def test_frame_holds_the_same_data_and_groups_by_name(load):
 
 def test_without_pandas_the_message_says_what_to_install(load, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install 'budgetline\[pandas\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[pandas\]'"):
         load(as_frame=True)
     assert len(load().data) > 0
 
@@ -128,7 +128,7 @@ def test_bank_is_a_raw_table():
 
 def test_bank_needs_pandas(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install 'budgetline\[pandas\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[pandas\]'"):
         load_bank()
 
 

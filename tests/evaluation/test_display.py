@@ -119,7 +119,7 @@ def test_a_classifier(fitted):
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     for name in [n for n in sys.modules if n.split(".")[0] == "matplotlib"]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"budgetline\[plot\]"):
+    with pytest.raises(ImportError, match=r"\.\[plot\]"):
         BudgetCurveDisplay(BudgetCurve([0, 1], [0, 1])).plot()
 
 

@@ -255,7 +255,7 @@ def test_plots_into_given_axes_and_of_some_columns():
 def test_plots_without_matplotlib_say_what_to_install(monkeypatch):
     X, signal = raw_table()
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install 'budgetline\[plot\]'"):
+    with pytest.raises(ImportError, match=r"pip install '.\[plot\]'"):
         AnytimeRegressor(encoding="spline").fit(X, signal).effects().plot()
 
 

@@ -147,7 +147,7 @@ def test_costs_of_integer_names_may_be_given_by_integer():
         ("12", "each of the 2 groups"),
         ({2.0, 1.0}, "each of the 2 groups"),
         ({"a": 1}, "no cost for group 'b'"),
-        ({"a": 1, "b": 2, "c": 3}, "unknown group 'c'"),
+        ({"a": 1, "b": 2, "c": 3}, "unknown group 'c'; the groups are 'a', 'b'"),
     ],
 )
 def test_bad_costs_are_named(costs, message):
@@ -392,7 +392,7 @@ def test_equal_keys_are_duplicates_however_they_are_written(read):
 
 def test_yaml_needs_its_extra(read, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(ImportError, match=r"pip install 'budgetline\[yaml\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[yaml\]'"):
         read("groups: {a: {columns: [x]}}\n")
 
 

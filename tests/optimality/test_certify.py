@@ -295,5 +295,7 @@ def test_the_certificate_of_raw_columns_can_be_verified_saved_and_reported(tmp_p
 
 
 def test_other_losses_are_refused():
-    with pytest.raises(ValueError, match=r"about squared error, not about loss 'log_loss', .* the column explained"):
+    with pytest.raises(
+        ValueError, match=r"only for squared error, and this model uses loss 'log_loss': fit an AnytimeRegressor"
+    ):
         AnytimeClassifier().fit(X, y > 0).certificate()

@@ -214,7 +214,7 @@ def test_what_cannot_be_exported_is_refused():
 
 def test_without_onnx_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r"pip install 'budgetline\[onnx\]'"):
+    with pytest.raises(ImportError, match=r"pip install '.\[onnx\]'"):
         budgetline.to_onnx(model_of("regressor"))
 
 

@@ -249,12 +249,13 @@ def falling(values, errors, costs=None, better=True):
 def test_headlines_are_about_held_out_values():
     none = [0.0] * 5
     assert falling([0, 0.85, 0.9, 0.95, 1], none).headline == (
-        "1 of 4 cost units buy 85 % of the held-out improvement from all 4 groups."
+        "1 of 4 cost units buy 85 % of the held-out improvement in explained variance from all 4 groups."
     )
     worse = falling([0, 0.85, 1, 0.2, 0.1], none)  # all groups together are worth little
     assert (
         worse.headline
-        == "1 of 4 cost units buy 85 % of the held-out improvement from the first 2 groups, then it gets worse."
+        == "1 of 4 cost units buy 85 % of the held-out improvement in explained variance from the first 2 groups,"
+        " then it gets worse."
     )
     assert worse.warning == (
         "More groups make it worse: held-out explained variance is 100.0 ± 0.0 % with 2 groups and 10.0 ± 0.0 % with"
@@ -482,8 +483,8 @@ def test_pairs_of_columns_are_no_groups():
     assert (summary.data.groups, summary.data.pairs, summary.required) == (3, 1, {})
     assert all("×" not in name for name in summary.left_out)
     text = summary.to_markdown()
-    assert "groups: 3, pairs of columns: 1, total cost: " in text
-    assert "is a pair of columns. It costs nothing once both columns are bought." in text
+    assert "groups: 3, 2 in the order, pairs of columns: 1, total cost: " in text
+    assert "a × b is the interaction of two columns. It costs nothing once both are bought." in text
 
 
 def test_warnings_that_differ_in_numbers_are_given_once(regression):

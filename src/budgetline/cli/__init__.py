@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+
+from budgetline.packages import imported
 
 __all__ = ["main"]
 
@@ -17,9 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             for package in ("typer", "rich"):
-                import_module(package)
-        except ImportError:
-            print("error: the command line needs typer and rich: pip install 'budgetline[cli]'", file=sys.stderr)
+                imported(package, "the command line needs typer and rich", "cli")
+        except ImportError as error:
+            print(f"error: {error}", file=sys.stderr)
             return 2
         from budgetline.cli.app import run
 

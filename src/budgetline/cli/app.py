@@ -76,6 +76,7 @@ def _arrange(command: Any, panels: dict[str, tuple[str, ...]]) -> None:
     for param in (*command.params, command.get_help_option(context)):
         if param.param_type_name == "argument":
             param.display_type_rich = lambda ctx: None
+            param.get_usage_pieces = lambda ctx, name=param.metavar: [name]  # typer writes {MODEL} and [[DATA]]
             continue
         if param.rich_help_panel is None:
             param.rich_help_panel = panel_of.get(param.name)

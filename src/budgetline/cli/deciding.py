@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,12 +20,19 @@ from budgetline.model.anytime import AnytimeModel
 from budgetline.optimality.next_groups import next_groups
 from budgetline.persistence import save
 from budgetline.persistence.model_file import load_linear
-from budgetline.report.builders import certified_at, next_record, plan_record, task_name
+from budgetline.report.builders import (
+    certified_at,
+    groups_with_columns,
+    next_record,
+    pairs_bought,
+    plan_record,
+    task_name,
+)
 from budgetline.report.content import CertifiedShare
-from budgetline.report.formatting import amount, at_least, share
+from budgetline.report.formatting import PAIRS, amount, at_least, share
 
 HEADER = ("budget", "cost", "explained, training data", "proof", "groups, in order")
-ESTIMATED = "about: an estimate; add DATA, the data that the model learned from, to refit the plan."
+ESTIMATED = "about: an estimate. To refit the plan: {}, with the data that the model learned from."
 
 
 def plan(
@@ -46,7 +54,7 @@ def plan(
     reading: FileOptions,
     printer: Printer,
 ) -> None:
-    """Find the best groups for a budget that is known. The plan is written as a model, for all other commands.
+    """Find the best groups for a budget that is known. -o writes the plan as a model, for all other commands.
 
     Example: budgetline plan heart.budgetline -b 50 --exclude ecg -o plan.budgetline
     """
@@ -68,7 +76,10 @@ def plan(
             progress=printer.progress, **rows,
         )  # fmt: skip
     records = [{"budget": each, **plan_record(plan)} for each, plan in zip(budget, plans, strict=True)]
-    _print_plans(records, printer)
+    again = f"budgetline plan {quote(str(model))} DATA -t TARGET" + "".join(f" -b {amount(each)}" for each in budget)
+    _print_plans(records, again, printer)
+    if any(pairs_bought(each.model_) for each in plans):
+        printer.say(PAIRS)
     if output is not None:
         with writing(output):
             save(plans[0], output)
@@ -77,11 +88,11 @@ def plan(
     printer.document({"model": str(model), "loss": found.model_.family.loss, "plans": records, **written})
 
 
-def _print_plans(records: list[dict[str, Any]], printer: Printer) -> None:
+def _print_plans(records: list[dict[str, Any]], again: str, printer: Printer) -> None:
     cells, meanings = [], dict[str, None]()
     for row in records:
         estimated = row["ratio"] is None and not row["refitted"]
-        meanings |= dict.fromkeys([f"{row['proven']}: {row['meaning']}"] + [ESTIMATED] * estimated)
+        meanings |= dict.fromkeys([f"{row['proven']}: {row['meaning']}"] + [ESTIMATED.format(again)] * estimated)
         explained = "about " * estimated + share(row["explained"])
         names = in_line(row["groups"]) or "none"
         cells.append([amount(row["budget"]), amount(row["cost"]), explained, row["proven"], names])
@@ -158,7 +169,9 @@ def certify(
     budgets = budget or [part * certificate.total_cost for part in SHOWN]
     proven = certified_at(certificate, budgets, certificate.total_cost)
     mean = CertifiedShare(*map(float, certificate.timeliness()))
-    printer.say(f"{model}: {len(certificate.order)} of {len(certificate.feature_groups)} groups in order\n")
+    known = groups_with_columns(found.model_)
+    bought = sum(name in known for name in found.model_.sequence.groups)
+    printer.say(f"{model}: {bought} of {len(known)} groups in order\n")
     pairs = zip([*map(amount, budgets), "mean over budgets"], [*proven, mean], strict=True)
     cells = ([label, share(each.achieved), share(each.bound), at_least(each.ratio)] for label, each in pairs)
     printer.table(["budget", "explained", "bound on any set", "certified share of the optimum"], cells)

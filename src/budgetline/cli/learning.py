@@ -82,6 +82,10 @@ def fit(
     with writing(output):
         save(model, output)
     _print(model.model_, output, data, target, printer)
+    if learning.groups is None:
+        prices, named = quote(f"{output.stem}.yaml"), quote(str(target.target))
+        draft = f"budgetline groups {quote(data)} -t {named} -o {prices}"
+        printer.note(f"every column costs 1; to set prices: {draft}, edit it, and add -g {prices}")
 
 
 def _number_of_folds(
@@ -145,7 +149,7 @@ def _print(model: AnytimeModel, output: Path, place: str, target: TargetOptions,
     printer.sequence(model)
     if model.encoding is not None and (rare := model.encoding.all_rare):
         what = f"text whose values are all too rare to learn from: {some(rare, of=name_of)}"
-        printer.warn(f"{what} (if these are numbers, write them like 1234.5)")
+        printer.warn(f"{what}; only whether it is missing is used (if these are numbers, write them like 1234.5)")
     chosen = f", {text}" if (text := how_chosen(model)) else ""
     bought = groups_with_columns(model)
     groups = count(sum(name in bought for name in sequence.groups), "group")  # without pairs of columns

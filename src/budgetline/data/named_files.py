@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from budgetline.data.tabular import NamedPartition, Roles, TablePartition, arrow
 from budgetline.data.text_files import CsvFiles, CsvPartition
 from budgetline.encoding.raw import category_text
 from budgetline.messages import cut, shown
+from budgetline.packages import imported
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,10 +84,7 @@ def excel_table(path: Path) -> pa.Table:
 def _read(mark: Mark) -> pa.Table:
     """Read a file. Its columns and its rows are asked for by separate calls."""
     path = mark.path
-    try:
-        calamine = import_module("python_calamine")
-    except ImportError as error:
-        raise ImportError("Excel files need python-calamine: pip install 'budgetline[excel]'") from error
+    calamine = imported("python_calamine", "Excel files need python-calamine", "excel")
     try:
         [header, *rows] = calamine.CalamineWorkbook.from_path(str(path)).get_sheet_by_index(0).to_python() or [[]]
     except (OSError, calamine.CalamineError) as error:

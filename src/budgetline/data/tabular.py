@@ -17,6 +17,7 @@ from budgetline.arrays import Array, Mask, Positions, Table
 from budgetline.data.sources import Chunk, Partition, Source, small_chunk_rows
 from budgetline.inputs import NotNumbers
 from budgetline.messages import cut, shown
+from budgetline.packages import imported
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,10 +32,7 @@ class MissingTarget(ValueError):
 
 def arrow() -> ModuleType:
     """Import pyarrow, or say how to install it."""
-    try:
-        return import_module("pyarrow")
-    except ImportError as error:
-        raise ImportError("this needs pyarrow: pip install 'budgetline[arrow]'") from error
+    return imported("pyarrow", "this needs pyarrow", "arrow")
 
 
 def from_stream(data: T) -> T:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from importlib.resources import files
-from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -16,6 +14,7 @@ from sklearn.utils import Bunch
 from budgetline.arrays import Array, Float
 from budgetline.groups import FeatureGroups
 from budgetline.messages import shown, some
+from budgetline.packages import imported
 
 T = TypeVar("T")
 DATA = files("budgetline.datasets").joinpath("data")
@@ -41,7 +40,7 @@ def load_bank() -> Bunch:
     ('duration', 'poutcome', 'month')
     """
     filename = str(DATA.joinpath("bank.csv.gz"))
-    frame = _pandas("load_bank").read_csv(filename)
+    frame = imported("pandas", "load_bank needs pandas", "pandas").read_csv(filename)
     data = frame.drop(columns="y")
     about = {"feature_names": data.columns.tolist(), "filename": filename, "DESCR": _description("bank")}
     return Bunch(data=data, target=frame["y"], target_name="y", frame=frame, **about)
@@ -246,7 +245,7 @@ def _bunch(
         positions = {group: own.tolist() for group, own in zip(groups.names, columns, strict=True)}
         placed = FeatureGroups(positions, groups.costs, shared=groups.shared, requires=groups.requires)
         return Bunch(data=data, target=target, frame=None, feature_groups=placed, **about)
-    pandas = _pandas("as_frame=True")
+    pandas = imported("pandas", "as_frame=True needs pandas", "pandas")
     table, labels = pandas.DataFrame(data, columns=names), pandas.Series(target, name=target_name)
     frame = table.assign(**{target_name: labels})
     return Bunch(data=table, target=labels, frame=frame, feature_groups=groups, **about)
@@ -264,13 +263,6 @@ def _facts(name: str) -> dict[str, Any]:
     """Return prices and readable titles of groups; those of NHANES are after the titles of the CDC's data files."""
     found: dict[str, Any] = json.loads(DATA.joinpath("facts.json").read_text(encoding="utf-8"))[name]
     return found
-
-
-def _pandas(what: str) -> ModuleType:
-    try:
-        return import_module("pandas")
-    except ImportError as error:
-        raise ImportError(f"{what} needs pandas: pip install 'budgetline[pandas]'") from error
 
 
 def _check_option(name: str, value: object, options: tuple[str, str]) -> None:

@@ -13,6 +13,7 @@ from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.metrics import label_of
 from budgetline.evaluation.pictures import DOWN, UP, ScoreEffect
 from budgetline.messages import shown
+from budgetline.packages import imported
 
 Artist = Any
 """An object of matplotlib: axes, lines, collections."""
@@ -28,7 +29,7 @@ MOST_TICKS = 8
 
 
 class BudgetCurveDisplay:
-    """Plot of what each budget buys. Needs matplotlib: ``pip install 'budgetline[plot]'``.
+    """Plot of what each budget buys. Needs matplotlib, the extra ``plot``.
 
     Make one with `from_estimator` or from curves. `plot` draws it, possibly on the axes of another display.
 
@@ -211,7 +212,4 @@ def _draw_effect(ax: Artist, effect: ScoreEffect) -> None:
 
 def pyplot() -> Artist:
     """Import and return matplotlib's pyplot."""
-    try:
-        return import_module("matplotlib.pyplot")
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'budgetline[plot]'") from error
+    return imported("matplotlib.pyplot", "plots need matplotlib", "plot")

@@ -177,7 +177,7 @@ class Effects(Tabular):
         return f"Effects({len(self)} at stage {self.stage}: {some((e.name for e in self), of=name_of)}{up})"
 
     def plot(self, ax: Artist = None, *, names: Sequence[str] | None = None) -> list[Artist]:
-        """Draw the effects of all or some columns with matplotlib: ``pip install 'budgetline[plot]'``.
+        """Draw the effects of all or some columns with matplotlib, the extra ``plot``.
 
         Curves, points and bars have pointwise bands of 90 %, given the choice of the groups.
 

@@ -19,6 +19,7 @@ from budgetline.optimality.next_groups import next_groups
 from budgetline.report.builders import (
     curve_record,
     effects_record,
+    groups_with_columns,
     known,
     left_out,
     method_record,
@@ -40,10 +41,11 @@ Part = dict[str, object]
 def preliminary_part(model: AnytimeModel, before: Sequence[str] | None) -> Part:
     """Return the order alone, before it is evaluated on folds, and how far groups moved since another order."""
     place, sequence = {name: k for k, name in enumerate(before or (), start=1)}, model.sequence
+    widths = groups_with_columns(model)
     costs = zip(sequence.groups, sequence.costs.tolist(), sequence.cumulative_costs.tolist(), strict=True)
     steps = [
         {
-            "step": step, "group": group, "cost": cost, "cumulative_cost": spent,
+            "step": step, "group": group, "columns": widths.get(group, 0), "cost": cost, "cumulative_cost": spent,
             "point": None, "value": None, "agreement": None,
             "moved": place[group] - step if group in place else None,
         }

@@ -8,13 +8,13 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
-from importlib import import_module
 from pathlib import Path
 from secrets import token_urlsafe
 from tempfile import TemporaryDirectory
 from warnings import catch_warnings, simplefilter
 
 from budgetline.explore.session import Session
+from budgetline.packages import imported
 
 HOST = "127.0.0.1"
 """The address of this machine for itself: no other machine can connect."""
@@ -35,12 +35,10 @@ def browser_at(url: str) -> Iterator[None]:
 
 def serve(session: Session, port: int, ready: Callable[[str], None]) -> None:
     """Serve a session until it is closed or interrupted; ``ready`` is called with the address. Port 0: any free one."""
-    try:
-        from budgetline.explore.server import make_app
+    for package in ("starlette", "uvicorn"):
+        uvicorn = imported(package, "exploring needs Starlette and uvicorn", "explore")
+    from budgetline.explore.server import make_app
 
-        uvicorn = import_module("uvicorn")
-    except ImportError as error:
-        raise ImportError("exploring needs Starlette and uvicorn: pip install 'budgetline[explore]'") from error
     # with its protocol: only then asyncio sends results at once, not 40 ms later (Nagle's algorithm)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -6,10 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from graphlib import CycleError, TopologicalSorter
-from importlib import import_module
 from numbers import Integral
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +17,7 @@ from budgetline.arrays import Float, Positions
 from budgetline.groups.prices import SharedCost
 from budgetline.inputs import column_names, is_missing
 from budgetline.messages import CONTROLS, cut, did_you_mean, shown, some
+from budgetline.packages import imported
 
 Column = str | int
 Name = str | int
@@ -102,8 +101,8 @@ def parse_costs(costs: object, names: tuple[str, ...]) -> Float:
         if missing := [name for name in names if name not in given]:
             raise ValueError(f"no cost for group {shown(missing[0])}")
         if unknown := sorted(given.keys() - set(names)):
-            close = did_you_mean(unknown[0], names)
-            raise ValueError(f"cost given for unknown group {shown(unknown[0])}{close}")
+            hint = f"{did_you_mean(unknown[0], names)}; the groups are {some(names)}"
+            raise ValueError(f"cost given for unknown group {shown(unknown[0])}{hint}")
         costs = [given[name] for name in names]
     entries = list(costs) if isinstance(costs, Iterable) and not isinstance(costs, str | bytes | Set) else None
     if entries is None or len(entries) != len(names):
@@ -272,7 +271,7 @@ def plain_number(value: float) -> int | float:
 
 def write_yaml(content: object) -> str:
     """Return plain content as YAML; if a name has control characters, only ASCII is left unescaped."""
-    yaml = _yaml("writing")
+    yaml = imported("yaml", "writing YAML needs PyYAML", "yaml")
     style = {"sort_keys": False, "default_flow_style": None, "width": 100}
     text: str = yaml.safe_dump(content, allow_unicode=True, **style)
     return yaml.safe_dump(content, **style) if CONTROLS.search(text.replace("\n", "")) else text
@@ -315,7 +314,7 @@ def _check_keys(what: str, entry: object, needed: set[str], others: Set[str] = f
 
 def _parse_yaml(data: bytes) -> object:
     """Return the content of a YAML file; anchors and duplicate keys are errors, all scalars but integers stay text."""
-    yaml = _yaml("reading")
+    yaml = imported("yaml", "reading YAML needs PyYAML", "yaml")
     if len(data) > MOST_BYTES:
         raise ValueError(f"too large for a file of groups, which may have at most {MOST_BYTES} bytes")
 
@@ -342,10 +341,3 @@ def _parse_yaml(data: bytes) -> object:
         raise ValueError("its lists and mappings are nested too deeply") from None
     except yaml.YAMLError as error:
         raise ValueError(f"not valid YAML: {cut(' '.join(str(error).split()))}") from error
-
-
-def _yaml(doing: str) -> ModuleType:
-    try:
-        return import_module("yaml")
-    except ImportError as error:
-        raise ImportError(f"{doing} YAML needs PyYAML: pip install 'budgetline[yaml]'") from error

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, is_dataclass, replace
-from importlib import import_module
-from types import ModuleType
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -18,6 +16,7 @@ from budgetline.arrays import Float, Positions
 from budgetline.data.dask import Client, DaskFrame, DaskPartition
 from budgetline.data.sources import SOURCE_BYTES, ArrayPartition, Chunk, Partition, Source
 from budgetline.moments.moments import Moments
+from budgetline.packages import imported
 from budgetline.threads import blas_threads, one_blas_thread
 
 
@@ -117,7 +116,7 @@ class RowSums:
 
 def sum_with_dask(source: Source, statistic: Statistic[S], columns: Positions | None, client: Client) -> S | None:
     """Return the sum over all partitions, computed by tasks; a lost task is run again, with the same result."""
-    dask = _dask()
+    dask = imported("dask", "this needs dask", "dask")
     if source.once:
         raise ValueError("tasks cannot read an iterator: give files, arrays or dask data")
     leaf, add = dask.delayed(_leaf, pure=True), dask.delayed(_add, pure=True)
@@ -148,10 +147,3 @@ def _leaf(partition: Partition, data: object, statistic: Statistic[S], columns: 
 
 def _add(a: S | None, b: S | None) -> S | None:
     return add_up([a, b])
-
-
-def _dask() -> ModuleType:
-    try:
-        return import_module("dask")
-    except ImportError as error:
-        raise ImportError("this needs dask: pip install 'budgetline[dask]'") from error

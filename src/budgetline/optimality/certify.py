@@ -83,10 +83,9 @@ def certified_budgets(groups: FeatureGroups, order: list[int], budgets: ArrayLik
 def _problem_of(model: AnytimeModel) -> Quadratic:
     """Return the problem of all groups of a model of squared error; other losses have none."""
     if not model.squared_error:
-        loss = shown(model.family.loss)
         raise ValueError(
-            f"a certificate is about squared error, not about loss {loss}, for which the only known bound is what all "
-            "groups explain: see the column explained of sequence_"
+            f"certificates exist only for squared error, and this model uses loss {shown(model.family.loss)}: fit an "
+            "AnytimeRegressor, on numbers such as 0 and 1 for two classes (command line: --task regression)"
         )
     problem = problem_of(model)
     if model.moments is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 
 from budgetline.arrays import Array, Positions
@@ -13,6 +11,7 @@ from budgetline.glm.families import ConvexLoss, Poisson, SquaredError
 from budgetline.glm.set_families import Cox, Listwise
 from budgetline.messages import shown
 from budgetline.model.anytime import AnytimeModel
+from budgetline.packages import imported
 from budgetline.persistence.model_file import check_model
 from budgetline.persistence.onnx_builder import Graph, Proto
 from budgetline.persistence.onnx_encoding import KINDS, add_design, inputs_of
@@ -64,10 +63,7 @@ def to_onnx(model: object, path: PathName | None = None) -> Proto:
         raise TypeError(
             f"loss {shown(fitted.family.loss)} cannot be exported: onnx_graph.MEANS has no node for its mean"
         )
-    try:
-        onnx = import_module("onnx")
-    except ImportError as error:
-        raise ImportError("to_onnx needs onnx: pip install 'budgetline[onnx]'") from error
+    onnx = imported("onnx", "to_onnx needs onnx", "onnx")
     graph = Graph(onnx)
     scores, chosen = _add_scores(graph, fitted)
     if fitted.classes is not None:

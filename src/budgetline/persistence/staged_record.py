@@ -22,6 +22,7 @@ from budgetline.groups.feature_groups import StoredGroups, check_order
 from budgetline.inputs import Frame
 from budgetline.messages import cut, printable, shown, some
 from budgetline.model.prefixes import PrefixModels
+from budgetline.packages import imported
 from budgetline.persistence.model_record import library_version
 from budgetline.persistence.plain_settings import PlainSetting, from_plain, to_plain
 from budgetline.sequencing.sequence import GroupSequence
@@ -156,10 +157,7 @@ def _restored(record: StagedRecord, estimators: list[object]) -> StagedEstimator
 
 
 def _skops() -> ModuleType:
-    try:
-        return import_module("skops.io")
-    except ImportError as error:
-        raise ImportError("files of StagedEstimators need skops: pip install 'budgetline[skops]'") from error
+    return imported("skops.io", "files of StagedEstimators need skops", "skops")
 
 
 def _dumped(estimators: list[object]) -> NDArray[np.uint8]:

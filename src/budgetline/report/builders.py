@@ -85,7 +85,7 @@ def describe(
     task = task_name(model)
     loss = LOSSES.get(model.family.loss, type(model.family).__name__)
     return Report(
-        title=title or f"{model.estimator} of {len(model.sequence)} groups",
+        title=title or f"{model.estimator} of {sum(name in bought for name in model.sequence.groups)} groups",
         version=version("budgetline"),
         date=date.today().isoformat(),
         unit=unit,
@@ -115,6 +115,11 @@ def groups_with_columns(model: Staged) -> dict[str, int]:
     """Return the groups that can be bought and their numbers of columns; a pair of columns has no column of its own."""
     widths = zip(model.groups.names, map(len, model.groups.columns), strict=True)
     return {name: width for name, width in widths if width}
+
+
+def pairs_bought(model: Staged) -> bool:
+    """Return whether pairs of columns are in the sequence."""
+    return not groups_with_columns(model).keys() >= set(model.sequence.groups)
 
 
 def left_out(model: Staged) -> tuple[str, ...]:
@@ -235,9 +240,9 @@ def plan_record(plan: Plan) -> Record:
         meaning = "Other groups within this budget may explain the known rows a little better, but not more than that."
     else:
         proof = "the best found"
-        meaning = "A short search found nothing better within this budget. That there is nothing better is not proven."
+        meaning = "A short search found nothing better within this budget. It is not proven to be optimal."
     if plan.model_.penalties is not None:
-        meaning += " What counts is what groups explain less the correction of the model."
+        meaning += " The search maximises the explained share minus the model's noise correction."
     names = ("groups", "cost", "value", "bound", "ratio", "optimal", "refitted")
     numbers = {name: getattr(plan, name) for name in names}
     return {**numbers, "explained": float(training_curve(plan.model_).values[-1]), "proven": proof, "meaning": meaning}

@@ -277,8 +277,12 @@ class Content:
         return len({step.cost for step in self.sequence} - {0.0}) <= 1
 
     def stage_at(self, budget: float) -> int:
-        """Return how many groups a budget buys in the order of the sequence."""
+        """Return the last stage that a budget pays for."""
         return int(affordable(np.array(self.training_curve.costs[1:]), budget))
+
+    def bought_after(self, stage: int) -> int:
+        """Return how many groups are bought up to a stage; a pair of columns comes for nothing, and is not counted."""
+        return sum(step.columns > 0 for step in self.sequence[:stage])
 
     def prefix(self, stage: int) -> tuple[str, ...]:
         """Return the first ``stage`` groups of the sequence."""

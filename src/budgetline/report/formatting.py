@@ -11,6 +11,8 @@ from budgetline.tables import rounded_down
 
 COST_UNITS = "cost units"
 """The unit of costs whose unit is not known."""
+PAIRS = "a × b is the interaction of two columns. It costs nothing once both are bought."
+"""Says what a group without columns of its own is."""
 MOST_LISTED = 6
 """Longer lists of names in a sentence are replaced by their number."""
 COUNT = re.compile(r"(?P<quoted>'[^']*')|\d[\d.,]*")

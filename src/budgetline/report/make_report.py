@@ -91,12 +91,11 @@ def make_report(
     >>> nhanes = datasets.load_nhanes()
     >>> model = AnytimeRegressor(nhanes.feature_groups).fit(nhanes.data, nhanes.target)
     >>> make_report(model, nhanes.data, nhanes.target, baselines=False, unit="points").headline
-    '16 of 524 points buy 94 % of the held-out improvement from all 22 groups.'
+    '16 of 524 points buy 94 % of the held-out improvement in explained variance from all 22 groups.'
     """
     metric = metric if pos_label is None else as_metric(metric, pos_label)
     found, rows = as_staged(model), Samples(X, y, sample_weight, qid, groups)
-    title = _title(found, y) if title is None else title
-    _check_arguments(model, rows, metric, certificate, title=title, unit=unit)
+    _check_arguments(model, rows, metric, certificate, title="-" if title is None else title, unit=unit)
     if X is None:
         report = describe(found, training_curve(found))
     else:
@@ -106,6 +105,7 @@ def make_report(
             report = _with_data(model, orders, rows, metric, folds, progress)
     effects, in_all = _effects(found, model, X)
     proven = None if certificate is None else certified_order(certificate, report.total_cost, report.measure.name)
+    title = _target_name(y) + report.title if title is None else title
     return replace(report, title=title, unit=unit, effects=effects, effects_in_all=in_all, certificate=proven)
 
 
@@ -132,9 +132,10 @@ def _check_arguments(model: object, rows: Samples, metric: object, certificate: 
         check_certificate(certificate, as_model(model))
 
 
-def _title(model: Staged, y: object) -> str:
-    target, what = getattr(y, "name", None), f"{model.estimator} of {len(model.sequence)} groups"
-    return f"{target}: {what}" if isinstance(target, str) and target.strip() else what
+def _target_name(y: object) -> str:
+    """Return "name: " for targets with a name, as of a series."""
+    name = getattr(y, "name", None)
+    return f"{name}: " if isinstance(name, str) and name.strip() else ""
 
 
 def _effects(found: Staged, model: object, X: object) -> tuple[tuple[ScoreEffect, ...], int]:

@@ -14,6 +14,7 @@ const percent = x => (x === null ? "–" : minus((100 * x).toPrecision(3)) + " %
 
 // -- what a budget buys ---
 
+const groupsUntil = stage => sequence.slice(0, stage).filter(step => step.columns).length; // pairs of columns are not counted
 const stageAt = budget => lastWithin(costs, budget);
 const pointAt = budget => lastWithin(main.costs, budget);
 const pointOf = stage => record.points[stage];
@@ -138,7 +139,7 @@ function showThreshold() {
   if (!chances) return;
   const counts = chances.stages.findLast(s => s.stage <= stageAt(budget)), k = Number($("threshold").value) + 1, at = `${amount(100 * chances.thresholds[k - 1])} %`;
   const [wrong, right, spared, missed] = [counts.first.slice(k), counts.second.slice(k), counts.first.slice(0, k), counts.second.slice(0, k)].map(sum);
-  $("threshold-what").textContent = `With ${counts.stage} of ${sequence.length} groups, held-out rows with a probability of at least ${at} are called ${positiveClass}:`;
+  $("threshold-what").textContent = `With ${groupsUntil(counts.stage)} of ${groupsUntil()} groups, held-out rows with a probability of at least ${at} are called ${positiveClass}:`;
   $("threshold").setAttribute("aria-valuetext", at);
   const row = (name, part, others, of, what) => {
     const found = document.createElement("tr"), cells = [name, part + others > 0 ? number(part / (part + others), "percent") : "–", `${amount(part)} of ${amount(part + others)} rows ${of} are ${what}`];
@@ -205,15 +206,16 @@ function setBudget(wanted, by) {
   $("quality-training").textContent = main === training ? "" : `${number(training.values[stage], style)} on the training data`;
   $("spent").textContent = `${amount(spent)} of ${amount(total)} ${unit}`;
   $("left").textContent = rest > total * SLACK ? `${amount(rest)} left, too little for the next group` : "";
-  $("count").textContent = `${stage} of ${sequence.length}`;
+  $("count").textContent = `${groupsUntil(stage)} of ${groupsUntil()}`;
   const bought = sequence.slice(0, stage).map(s => s.group);
   $("groups").replaceChildren(...(stage ? bought : ["none"]).map(name => chip(name, stage ? "" : "none")));
   showInterval(stage);
   $("next-group").replaceChildren(...(next ? named(next.group) : ["none: all groups are computed"]));
-  const effect = next ? change(difference(main.values[pointOf(stage)], main.values[pointOf(stage + 1)]), style) : "";
+  // what comes free with the next group, such as pairs of columns, belongs to its effect, as in the table
+  const effect = next ? change(difference(main.values[pointOf(stage)], main.values[pointOf(stageAt(costs[stage + 1]))]), style) : "";
   $("next-what").textContent = next
     ? `costs ${amount(next.cost)}, affordable from a budget of ${amount(costs[stage + 1])}; changes ${measure.label} by ${effect}${main === training ? " (training)" : ""}` : "";
-  const text = `${amount(budget)} ${unit}: ${stage} of ${sequence.length} groups, ${measure.label} ${number(main.values[point], style)}`;
+  const text = `${amount(budget)} ${unit}: ${groupsUntil(stage)} of ${groupsUntil()} groups, ${measure.label} ${number(main.values[point], style)}`;
   slider.setAttribute("aria-valuetext", text);
   $("status").textContent = text;
   $("previous").disabled = budget <= 0;

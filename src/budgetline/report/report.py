@@ -20,6 +20,7 @@ from typing import Any
 
 from budgetline.files import PathName, write_atomically
 from budgetline.messages import printable, shown
+from budgetline.packages import imported
 from budgetline.report.content import Content
 from budgetline.report.sections import Section, facts, sections
 from budgetline.report.sentences import enough, headline, notes, subline, warning
@@ -77,7 +78,7 @@ class Report(Content):
     >>> heart = load_heart()
     >>> report = make_report(AnytimeClassifier(heart.feature_groups, alpha=1e-2).fit(heart.data, heart.target))
     >>> report.headline
-    '194.2 of 323.97 cost units buy 91 % of the training improvement from all 9 groups.'
+    '194.2 of 323.97 cost units buy 91 % of the training improvement in explained deviance from all 9 groups.'
     >>> report.sequence[0].group, report.to_dict()["total_cost"]
     ('cp', 323.97)
     """
@@ -164,16 +165,14 @@ def _markdown_section(table: Section) -> str:
 @cache
 def _page() -> Callable[..., str]:
     """Return the template of the page as a function of its parts."""
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError as error:
-        raise ImportError(
-            "a report as HTML needs Jinja: pip install 'budgetline[report]'; Markdown and JSON need nothing"
-        ) from error
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    jinja = imported("jinja2", "a report as HTML (not as Markdown or JSON) needs Jinja", "report")
+    environment = jinja.Environment(
+        autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    )
     # inside a script element HTML has no escapes; tojson writes <, > and & as escapes of JSON
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    return environment.from_string(_file("page.html")).render
+    render: Callable[..., str] = environment.from_string(_file("page.html")).render
+    return render
 
 
 def _file(name: str) -> str:

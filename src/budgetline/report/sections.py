@@ -12,6 +12,7 @@ from budgetline.evaluation.pictures import ScoreEffect
 from budgetline.report.content import CertifiedOrder, Content
 from budgetline.report.formatting import (
     COST_UNITS,
+    PAIRS,
     amount,
     at_least,
     change,
@@ -44,9 +45,11 @@ def facts(content: Content) -> list[tuple[str, str]]:
     """Return the figures at the top of a report."""
     data = content.data
     counts = {"rows": data.rows, "columns": data.columns, "groups": data.groups, "pairs of columns": data.pairs or None}
-    found = [(name, f"{n:,}") for name, n in counts.items() if n is not None]
+    found = {name: f"{n:,}" for name, n in counts.items() if n is not None}
+    if content.left_out:
+        found["groups"] += f", {content.bought_after(len(content.sequence)):,} in the order"
     unit = "" if content.unit == COST_UNITS else f" in {content.unit}"
-    return [*found, (f"total cost{unit}", amount(content.total_cost))]
+    return [*found.items(), (f"total cost{unit}", amount(content.total_cost))]
 
 
 def sections(content: Content) -> dict[str, Section]:
@@ -78,7 +81,7 @@ def _notes_on_groups(content: Content) -> tuple[str, ...]:
         found.append("With shared costs, the cost of a group depends on its place in the order.")
     found += [f"{name} requires {listed(groups)}." for name, groups in content.required.items()]
     if content.data.pairs:
-        found.append("A group with × in its name is a pair of columns. It costs nothing once both columns are bought.")
+        found.append(PAIRS)
     if content.left_out:
         found.append(f"Not in the order, which ended before them: {', '.join(content.left_out)}.")
     return tuple(found)
@@ -117,7 +120,7 @@ def _thresholds(content: Content) -> Section | None:
     places = {at: k for k, at in enumerate(found.thresholds) if at in SHOWN_THRESHOLDS}
     rows = ((f"{100 * at:g} %", *map(share, found.called(stage, k))) for at, k in places.items())
     values = ("sensitivity", "specificity", "positive predictive value", "negative predictive value")
-    header = (f"threshold, with {count(stage, 'group')}", f"rows called {positive}", *values)
+    header = (f"threshold, with {count(content.bought_after(stage), 'group')}", f"rows called {positive}", *values)
     intro = (
         f"The model predicts the probability of class {positive}. Rows at or above the threshold are called {positive},"
         f" the others {other}. Sensitivity is the share of rows of class {positive} that are called {positive};"
@@ -163,8 +166,9 @@ def _intervals(content: Content) -> Section | None:
             change(each.upper, "general"),
             number(each.upper - each.lower, "general"),
         )
-        cells = (amount(content.training_curve.costs[each.stage]), count(each.stage, "group"), *ends)
-        rows.append((*cells, with_error(each.covered, each.error, "percent")))
+        groups = count(content.bought_after(each.stage), "group")
+        cost, covered = content.training_curve.costs[each.stage], with_error(each.covered, each.error, "percent")
+        rows.append((amount(cost), groups, *ends, covered))
     header = ("budget from", "groups computed", "from", "to", "width", "measured coverage")
     intro = (
         f"{100 * found.coverage:g} % of the targets of held-out rows lie between these distances from the prediction."

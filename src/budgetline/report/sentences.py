@@ -50,9 +50,10 @@ def enough(content: Content) -> tuple[int, float] | None:
     return stage, float(gains[stage] / gains[-1])
 
 
-def bought_after(content: Content, stage: int) -> int:
-    """Return how many groups are bought up to a stage; a pair of columns comes for nothing, and is not counted."""
-    return sum(step.columns > 0 for step in content.sequence[:stage])
+def _every_group(content: Content) -> str:
+    """Return words for all groups of the order, which may end before some groups."""
+    every = content.bought_after(len(content.sequence))
+    return ("its one group" if every == 1 else f"all {every} groups") + " of the order" * bool(content.left_out)
 
 
 def headline(content: Content) -> str:
@@ -67,16 +68,15 @@ def headline(content: Content) -> str:
         return "Every group is free: there is nothing to decide."
     stage, part = found
     if stage == stages:
-        return f"It takes all {total} to get most of the {rows} improvement."
+        return f"It takes all {total} to get most of the {rows} improvement in {label}."
     cost = f"{amount(content.training_curve.costs[stage])} of {total}"
     if stage == best:
         return f"{cost} buy the best {rows} {label}, then it gets worse."
-    bought = f"{100 * part:.0f} % of the {rows} improvement from"
+    bought = f"{100 * part:.0f} % of the {rows} improvement in {label} from"
     if part >= 0.995:
-        bought = f"at least as much {rows} improvement as"
-    n_best = bought_after(content, best)
-    whole = f"all {n_best} groups" if best == stages else f"the first {n_best} groups, then it gets worse"
-    return f"{cost} buy {bought} {whole}."
+        bought = f"at least as much {rows} improvement in {label} as"
+    first = f"the first {count(content.bought_after(best), 'group')}, then it gets worse"
+    return f"{cost} buy {bought} {_every_group(content) if best == stages else first}."
 
 
 def subline(content: Content) -> str:
@@ -87,9 +87,7 @@ def subline(content: Content) -> str:
         names = [stage.group for stage in content.sequence[: found[0]]]
         parts.append(f"{with_error(*content.expected[found[0]], style)} with {listed(names)}")
     if stages:
-        every = bought_after(content, stages)
-        after = "its one group" if every == 1 else f"all {every} groups"
-        parts.append(f"{with_error(*content.expected[-1], style)} with {after}")
+        parts.append(f"{with_error(*content.expected[-1], style)} with {_every_group(content)}")
     return f"{content.rows_evaluated.capitalize()} {content.measure.label} is {', '.join(parts)}."
 
 
@@ -102,7 +100,7 @@ def warning(content: Content) -> str:
     cost = content.training_curve.costs[best]
     enough_money = amount(cost if float(amount(cost)) >= cost else cost * (1 + 1e-5))
     advice = f"Stop at a budget of {enough_money}, or fit again with max_cost={enough_money}" if best else "Buy none"
-    label, (few, every) = content.measure.label, (bought_after(content, k) for k in (best, last))
+    label, (few, every) = content.measure.label, map(content.bought_after, (best, last))
     values = f"held-out {label} is {first} with {count(few, 'group')} and {then} with all {every}"
     return f"More groups make it worse: {values}. {advice}."
 

@@ -13,7 +13,7 @@ from budgetline.arrays import Float, Mask
 from budgetline.budgets import SLACK
 from budgetline.groups.prices import Prices
 from budgetline.inputs import check_integer, check_number
-from budgetline.messages import shown, some
+from budgetline.messages import did_you_mean, shown, some
 
 
 class Schedule(Protocol):
@@ -126,7 +126,8 @@ class FixedOrder:
         found: list[int] = []
         for g in self.groups:
             if g not in place and (isinstance(g, str) or not 0 <= g < len(names)):
-                raise ValueError(f"group {shown(g)} of the fixed order is not one of the {len(names)} groups")
+                hint = f"{did_you_mean(g, names)}; the groups are {some(names)}"
+                raise ValueError(f"there is no group {shown(g)} for the fixed order{hint}")
             found.append(place[g] if g in place else int(g))
         if wrong := prices.out_of_order(found):
             g, h = (shown(names[k]) for k in wrong)

@@ -76,6 +76,7 @@ export function setUpBudget(session) {
     const found = order();
     if (!isHeldOut(found)) return;
     const { measure, steps } = found, stage = lastWithin(costs(), budget), spent = costs()[stage], rest = budget - spent, next = steps[stage];
+    const groupsUntil = k => steps.slice(0, k).filter(step => step.columns).length; // pairs of columns are not counted
     const { value, error, text } = describeValue(found, budget), unit = session.state.unit;
     setText($("budget-label"), `Budget in ${unit}`);
     setText($("budget-number-label"), `Budget in ${unit}, as a number`);
@@ -86,11 +87,11 @@ export function setUpBudget(session) {
     setText($("usual-error"), ends ? `90 % of the targets are ${change(ends[0], "general")} to ${change(ends[1], "general")} around a usual prediction` : "");
     setText($("spent"), `${amount(spent)} of ${amount(found.total_cost)} ${unit}`);
     setText($("left"), rest > total() * SLACK && next ? `${amount(rest)} left, too little for the next group` : "");
-    setText($("count"), `${stage} of ${steps.length}`);
+    setText($("count"), `${groupsUntil(stage)} of ${groupsUntil()}`);
     chips($("bought"), steps.slice(0, stage).map(step => step.group));
     $("next-group").replaceChildren(...(next ? named(next.group) : ["none: all groups are bought"]));
-    setText($("next-what"), next ? `costs ${amount(next.cost)}, within a budget of ${amount(next.cumulative_cost)}; changes ${measure.label} by ${change(difference(value, next.value), measure.style)}` : "");
-    const said = `${amount(budget)} ${unit}: ${stage} of ${steps.length} groups, ${measure.label} ${text}`;
+    setText($("next-what"), next ? `costs ${amount(next.cost)}, within a budget of ${amount(next.cumulative_cost)}; changes ${measure.label} by ${change(difference(value, steps[lastWithin(costs(), costs()[stage + 1]) - 1].value), measure.style)}` : "");
+    const said = `${amount(budget)} ${unit}: ${groupsUntil(stage)} of ${groupsUntil()} groups, ${measure.label} ${text}`;
     slider.setAttribute("aria-valuetext", said);
     setText($("budget-status"), said);
     $("previous").disabled = budget <= 0;

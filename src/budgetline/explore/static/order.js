@@ -58,8 +58,7 @@ export function setUpOrder(session, setBudget) {
     $("steps").replaceChildren(...order.steps.map(step => el("tr", { "data-group": step.group }, el("td", { class: "num" }, String(step.step)), el("th", { scope: "row" }, ...named(step.group)), el("td", { class: "moved" }, movedMark(step)),
       el("td", { class: "num" }, amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)), el("td", { class: "num" }, step.agreement === null ? "" : `${step.agreement} of ${measure.folds}`))));
     if (!isHeldOut(order)) return;
-    const names = new Set(session.state.groups.map(group => group.name)), pairs = order.steps.some(step => !names.has(step.group));
-    const both = pairs ? " A group with × in its name is a pair of columns. It costs nothing once both columns are bought." : "";
+    const both = order.steps.every(step => step.columns) ? "" : " a × b is the interaction of two columns. It costs nothing once both are bought.";
     const never = order.left_out_of_order?.length ? ` Never bought: ${order.left_out_of_order.join(", ")}.` : "";
     setText($("order-how"), `Quality is measured on held-out rows: each of ${measure.folds} folds (${measure.folds_made}) is predicted by a model that did not see it.${both}${never}`);
     $("order-notes").replaceChildren(...order.warnings.map(note => el("li", {}, note)));
