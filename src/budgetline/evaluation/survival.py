@@ -27,7 +27,7 @@ def survival_function(
     if at.ndim != 1:
         raise ValueError(f"times must be a vector, got shape {at.shape}")
     last = model.stages.last_stage(budget, stage, None)
-    return survival_of(model.scores(X, stage=last)[:, 0], known, hazards[last], at)
+    return survival_of(model.scored(X, stage=last)[0][:, 0], known, hazards[last], at)
 
 
 def baseline_of(model: AnytimeModel) -> tuple[Float, Float]:
