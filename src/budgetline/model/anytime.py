@@ -177,7 +177,10 @@ class AnytimeModel:
         stage: int | None = None,
         available: Available = None,
     ) -> Array:
-        """Return the result of the estimator's method of this name, and warn of values that the model does not know."""
+        """Return the result of the estimator's method of this name, and warn of values that the model does not know.
+
+        The rows of ``X`` are predicted from what a ``budget`` or a ``stage`` allows, or from the ``available`` groups.
+        """
         watch = self.watch()
         scores, like = self.scored(X, budget=budget, stage=stage, available=available, watch=watch)
         watch.warn()
