@@ -15,6 +15,7 @@ from multiprocessing import get_context
 
 import numpy as np
 from page import Page, run
+from set_functions import greedy_sequence
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import KFold, RepeatedKFold
 from sklearn.utils import Bunch
@@ -22,7 +23,6 @@ from sklearn.utils import Bunch
 from budgetline import AnytimeRegressor, AnytimeRegressorCV, FeatureGroups, FixedOrder, Moments, budget_curve
 from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroid
 from budgetline.evaluation import timeliness
-from budgetline.sequencing import greedy_sequence
 
 SHARES = (0.05, 0.10, 0.25, 0.50)
 PAPER, FOLDS, CV = "gain on the training rows", "gain on 5 held-out folds", "correction by CV"

@@ -12,9 +12,10 @@ from math import exp
 import numpy as np
 from matplotlib.figure import Figure
 from page import BLUE, GREEN, GREY, ORANGE, Page, panels, run
+from set_functions import greedy_sequence
 
 from budgetline import AnytimeRegressor
-from budgetline.sequencing import Doubling, greedy_sequence
+from budgetline.sequencing import Doubling
 
 LEAST = 4.0
 """What the paper proves: no algorithm can keep B/m(B) below it."""

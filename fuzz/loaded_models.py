@@ -152,7 +152,7 @@ def _call(case: Case, X: Any, names: list[str], model: Any, rng: Random) -> tupl
 
 
 def _planned(plan: Any, X: Any) -> list[Any]:
-    return [list(plan.groups), plan.cost, plan.explained, plan.model_.scores(X)]
+    return [list(plan.groups), plan.cost, plan.explained, plan.model_.scored(X)[0]]
 
 
 def _with_missing(case: Case, X: Any) -> Any:

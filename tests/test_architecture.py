@@ -241,7 +241,7 @@ PUBLIC = {
     "budgetline.baselines": {"GroupLassoPath"},
     "budgetline.data": {"Source", "open_data"},
     "budgetline.glm": {"ConvexLoss"},
-    "budgetline.sequencing": {"Doubling", "FixedOrder", "GroupSequence", "RandomOrder", "greedy_sequence"},
+    "budgetline.sequencing": {"Doubling", "FixedOrder", "GroupSequence", "RandomOrder"},
     "budgetline.datasets": {"load_bank", "load_heart", "load_mfeat", "load_nhanes", "load_thyroid"},
 }
 OBJECTS = [(module, name) for module, names in PUBLIC.items() for name in sorted(names)]

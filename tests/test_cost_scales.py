@@ -6,6 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from exact_search import Demand, best_order
+from set_functions import greedy_sequence
 
 from budgetline import (
     AnytimeClassifier,
@@ -18,7 +19,7 @@ from budgetline import (
 )
 from budgetline.budgets import rates_of
 from budgetline.groups.prices import Prices
-from budgetline.sequencing import Doubling, greedy_sequence
+from budgetline.sequencing import Doubling
 
 FACTORS = (2.0**900, 2.0**-900)
 UNITS = [(cost, 2.0**power) for cost in FACTORS for power in (-400, 0, 400)]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import reference
 from scipy import sparse
+from set_functions import greedy_sequence
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -1095,7 +1096,7 @@ HUGE = 10**400
         lambda model: budgetline.sequencing.Doubling(c_min=HUGE),
         lambda model: budgetline.FeatureGroups({"a": [0]}, {"a": HUGE}),
         lambda model: budgetline.FeatureGroups({"a": [0]}, shared={"s": (HUGE, ["a"])}),
-        lambda model: budgetline.sequencing.greedy_sequence(len, {"a": 1}, max_cost=HUGE),
+        lambda model: greedy_sequence(len, {"a": 1}, max_cost=HUGE),
         lambda model: model.set_params(alpha=HUGE).fit(np.eye(3)[:, :2], [1, 2, 3]),
         lambda model: model.set_params(max_cost=HUGE).fit(np.eye(3)[:, :2], [1, 2, 3]),
         lambda model: budgetline.AnytimeRegressorCV(alphas=[1, HUGE]).fit(np.eye(3)[:, :2], [1, 2, 3]),

@@ -4,10 +4,10 @@ from collections import OrderedDict, defaultdict
 
 import numpy as np
 import pytest
+from set_functions import greedy_sequence
 
 from budgetline import AnytimeRegressor, FeatureGroups, make_report
 from budgetline.messages import cut, did_you_mean, printable, shown, some
-from budgetline.sequencing import greedy_sequence
 
 SHORT = [
     *("chol", "it's", 'say "no"', "größe", "", "a\x1b[2J", "a\nb", b"ab"),

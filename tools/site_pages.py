@@ -26,7 +26,6 @@ SECTIONS = {
     "Groups and tables": ["FeatureGroups", "Encoding"],
     "Sequences and schedules": [
         "sequencing.GroupSequence", "FixedOrder", "sequencing.Doubling", "sequencing.RandomOrder",
-        "sequencing.greedy_sequence",
     ],
     "Evaluation": [
         "budget_curve", "cross_val_budget_curve", "compare", "BudgetCurve", "BudgetCurveDisplay",

@@ -64,11 +64,6 @@ class Device:
         return self.library != "jax"
 
     @property
-    def has_bits(self) -> bool:
-        """Whether the bits of doubles can be viewed as integers; that is not part of the standard."""
-        return self.library in ("torch", "cupy")
-
-    @property
     def _cuda_of_torch(self) -> bool:
         return self.library == "torch" and str(self.where).startswith("cuda")
 
@@ -130,10 +125,6 @@ class Device:
             with self.where:
                 return cast(Float, self.xp.zeros(shape))
         return cast(Float, self.xp.zeros(shape, dtype=self.xp.float64, device=self.where))
-
-    def bits(self, values: Float) -> Float:
-        """Return the bits of doubles as integers."""
-        return values.view(self.xp.int64)
 
     def free_bytes(self) -> int | None:
         """Return how much memory is free; None if the library does not say."""

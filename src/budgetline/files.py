@@ -100,7 +100,7 @@ def _manifest(data: bytes, where: str) -> dict[str, Any]:
 
 def _not_ours(where: str, problem: object) -> ValueError:
     found = shown(problem, 300)
-    return ValueError(f"{where} is not a file of budgetline, or it is damaged: {found}. If it is ours, copy it again")
+    return ValueError(f"{where} is not a file of budgetline, or it is damaged: {found}. If it was one, copy it again")
 
 
 def _digest(kind: str, fields: Mapping[str, object], arrays: Mapping[str, Array]) -> str:

@@ -36,15 +36,8 @@ from budgetline.sequencing import FixedOrder
 __all__ = ["AnytimeClassifier", "AnytimeClassifierCV", "AnytimeRegressor", "AnytimeRegressorCV", "GroupLassoPath"]
 __all__ += ["AnytimeRanker", "AnytimeRankerCV", "AnytimeSurvival", "AnytimeSurvivalCV"]
 __all__ += ["Encoding", "FeatureGroups", "FixedOrder", "Moments", "StagedEstimators", "open_data"]
-__all__ += [
-    "BudgetCurve",
-    "BudgetCurveDisplay",
-    "CoverageDisplay",
-    "ReliabilityDisplay",
-    "budget_curve",
-    "compare",
-    "cross_val_budget_curve",
-]
+__all__ += ["BudgetCurve", "BudgetCurveDisplay", "CoverageDisplay", "ReliabilityDisplay", "budget_curve"]
+__all__ += ["compare", "cross_val_budget_curve"]
 __all__ += ["Certificate", "certify", "stopping_cost", "timeliness"]
 __all__ += ["AnytimeRunner", "Extractor", "Report", "load", "make_report", "profile_costs", "save"]
 __all__ += ["to_linear_format", "to_onnx"]

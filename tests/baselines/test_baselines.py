@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import reference
+from set_functions import greedy_sequence
 from sklearn.base import clone
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, FixedOrder, budget_curve
-from budgetline.sequencing import RandomOrder, greedy_sequence
+from budgetline.sequencing import RandomOrder
 from budgetline.sequencing.schedules import CheapestFirst
 
 GROUPS = {"a": [0, 1], "b": [2], "c": [3, 4], "d": [5, 6, 7]}

@@ -113,9 +113,7 @@ def test_right_answers(name, run):
     for line in fitted.err.splitlines():
         assert len(line) < 250
         assert line.isprintable()
-    assert ("too rare to learn from: x (if" in fitted.err) == (
-        expected[-1:] == ["x=(rare)"] and "x=high" not in expected
-    )
+    assert ("too rare to learn from: x;" in fitted.err) == (expected[-1:] == ["x=(rare)"] and "x=high" not in expected)
     found = run("predict", "m", "data.csv", "--proba")
     assert found.code == 0, found.err
     shares = shares_of(found.out)

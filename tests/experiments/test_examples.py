@@ -12,6 +12,7 @@ MODULES = {
     "baselines.lightgbm_path": "lightgbm",
     "exact_search": None,
     "paper_shapes": None,
+    "set_functions": None,
 }
 """Each module, and the package that its example needs."""
 

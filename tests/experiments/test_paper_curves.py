@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paper_curves import oracle_curve, plateau
+from set_functions import greedy_sequence
 
 from budgetline import AnytimeRegressor, BudgetCurve, timeliness
-from budgetline.sequencing import greedy_sequence
 
 
 @pytest.mark.quick_cases(1)

@@ -107,7 +107,7 @@ def bits(found, X):
     if isinstance(found, np.ndarray):
         return found.tobytes() if found.dtype.kind == "f" else found.tolist()
     if hasattr(found, "model_"):
-        return found.groups, found.cost.hex(), found.explained.hex(), found.model_.scores(X[:20]).tobytes()
+        return found.groups, found.cost.hex(), found.explained.hex(), found.model_.scored(X[:20])[0].tobytes()
     chances = None if found.chances is None else found.chances.tobytes()
     return found.groups, found.along, found.costs.tobytes(), found.gains.tobytes(), chances, found.unknown
 

@@ -89,7 +89,7 @@ def test_many_inputs_as_one_by_one(fitted, monkeypatch):
     early_exit = EarlyExit.fit(model, X)
     scores = next(model.staged_decision_function(X)).reshape(len(X), -1)
     together = early_exit.chance(1, scores)
-    monkeypatch.setattr("budgetline.model.changes.BLOCK", 1)
+    monkeypatch.setattr("budgetline.runtime.early_exit.BLOCK", 1)
     np.testing.assert_array_equal(early_exit.chance(1, scores), together)
     np.testing.assert_array_equal([early_exit.chance(1, s[None])[0] for s in scores], together)
 

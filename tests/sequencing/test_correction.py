@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import reference
 from reference_shared import Shop, arguments, glm_score, greedy, linear_score, random_shop
+from set_functions import greedy_sequence
 
 import budgetline
 from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, Moments, open_data
 from budgetline.datasets import load_heart
-from budgetline.sequencing import greedy_sequence
 
 DECIDED = 1e-6
 RULES = ("forward", "omp", "no-whiten", "single")

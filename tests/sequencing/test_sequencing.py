@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import reference
 from seeds import seeds
+from set_functions import greedy_sequence
 
 from budgetline import AnytimeClassifier, AnytimeRegressor
 from budgetline.groups.prices import Prices, SharedCost
-from budgetline.sequencing import Doubling, FixedOrder, greedy_sequence
+from budgetline.sequencing import Doubling, FixedOrder
 from budgetline.sequencing.loop import Limits, greedy_order
 
 RULES = ["forward", "omp", "no-whiten", "single"]

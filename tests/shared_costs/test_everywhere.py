@@ -13,6 +13,7 @@ import yaml
 from best_sets import best_set
 from exact_search import best_sequence, best_values, complete_subsets, subset_costs
 from reference_shared import Shop, arguments, linear_score, random_shop, steps_of
+from set_functions import greedy_sequence
 
 import budgetline
 from budgetline import (
@@ -34,7 +35,6 @@ from budgetline.cli import main
 from budgetline.datasets import load_heart, load_thyroid
 from budgetline.files import decode, encode
 from budgetline.groups.prices import Prices, SharedCost
-from budgetline.sequencing import greedy_sequence
 
 pytestmark = pytest.mark.quick_cases(5)
 

@@ -15,6 +15,7 @@ from reference_shared import (
     steps_of,
 )
 from scipy import sparse
+from set_functions import greedy_sequence
 
 from budgetline import (
     AnytimeClassifier,
@@ -27,7 +28,7 @@ from budgetline import (
     open_data,
 )
 from budgetline.datasets import load_heart
-from budgetline.sequencing import Doubling, RandomOrder, greedy_sequence
+from budgetline.sequencing import Doubling, RandomOrder
 
 pytestmark = pytest.mark.quick_cases(6)
 

@@ -149,7 +149,7 @@ def _print(model: AnytimeModel, output: Path, place: str, target: TargetOptions,
     printer.sequence(model)
     if model.encoding is not None and (rare := model.encoding.all_rare):
         what = f"text whose values are all too rare to learn from: {some(rare, of=name_of)}"
-        printer.warn(f"{what}; only whether it is missing is used (if these are numbers, write them like 1234.5)")
+        printer.warn(f"{what}; only whether a value is missing is used (if these are numbers, write them like 1234.5)")
     chosen = f", {text}" if (text := how_chosen(model)) else ""
     bought = groups_with_columns(model)
     groups = count(sum(name in bought for name in sequence.groups), "group")  # without pairs of columns

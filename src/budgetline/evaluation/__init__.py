@@ -10,25 +10,7 @@ from budgetline.evaluation.rankings import map_score, ndcg_score
 from budgetline.evaluation.reliability import CoverageDisplay, ReliabilityDisplay
 from budgetline.evaluation.survival import concordance, integrated_brier, survival_function
 
-__all__ = [
-    "BudgetCurve",
-    "BudgetCurveDisplay",
-    "Cascade",
-    "Comparison",
-    "CoverageDisplay",
-    "Effects",
-    "ReliabilityDisplay",
-    "budget_curve",
-    "cascade",
-    "cascades",
-    "compare",
-    "concordance",
-    "cross_val_budget_curve",
-    "effects_of",
-    "integrated_brier",
-    "map_score",
-    "ndcg_score",
-    "stopping_cost",
-    "survival_function",
-    "timeliness",
-]
+__all__ = ["BudgetCurve", "BudgetCurveDisplay", "CoverageDisplay", "ReliabilityDisplay", "budget_curve", "compare"]
+__all__ += ["Cascade", "Comparison", "Effects", "cascade", "cascades", "cross_val_budget_curve", "effects_of"]
+__all__ += ["concordance", "integrated_brier", "map_score", "ndcg_score", "survival_function"]
+__all__ += ["stopping_cost", "timeliness"]

@@ -7,15 +7,5 @@ from budgetline.fitting.rows_training import RowsTraining
 from budgetline.fitting.source_training import SourceTraining
 from budgetline.fitting.training import Fitted, Fold, Task, Training
 
-__all__ = [
-    "Fitted",
-    "Fold",
-    "FoldSearch",
-    "MomentsTraining",
-    "Recipe",
-    "RowsTraining",
-    "SourceTraining",
-    "Task",
-    "Training",
-    "fit_model",
-]
+__all__ = ["Fitted", "Fold", "FoldSearch", "MomentsTraining", "Recipe", "RowsTraining", "SourceTraining", "Task"]
+__all__ += ["Training", "fit_model"]

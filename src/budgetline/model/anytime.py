@@ -148,22 +148,6 @@ class AnytimeModel:
         """Return what counts the categories of tables that the model does not know."""
         return Watch({}) if self.encoding is None else self.encoding.watch(self.stages.mean)
 
-    def scores(
-        self,
-        X: object,
-        *,
-        budget: float | None = None,
-        stage: int | None = None,
-        available: Available = None,
-        watch: Watch | None = None,
-    ) -> Float:
-        """Return scores X·coef' + intercept, shape (n, P), at a budget, at a stage, or from available groups.
-
-        With ``available="auto"``, from the groups that each row has, of those that budget or stage allow. A watch
-        counts unknown categories. Scores are linear: they are not calibrated.
-        """
-        return self.scored(X, budget=budget, stage=stage, available=available, watch=watch)[0]
-
     def scored(
         self,
         X: object,
@@ -173,7 +157,11 @@ class AnytimeModel:
         available: Available = None,
         watch: Watch | None = None,
     ) -> tuple[Float, Stages]:
-        """Return the scores, and the stage that their model is or is like: of all rows, or of each (n,)."""
+        """Return scores X·coef' + intercept, (n, P), and the stage that their model is or is like: one, or of each row.
+
+        With ``available="auto"``, from the groups that each row has, of those that budget or stage allow. A watch
+        counts unknown categories. Scores are linear: they are not calibrated.
+        """
         if isinstance(available, str):
             return self._scored_by_row(X, self.stages.last_stage(budget, stage, available), watch)
         model = self.stages.choose(budget, stage, available)
@@ -189,7 +177,10 @@ class AnytimeModel:
         stage: int | None = None,
         available: Available = None,
     ) -> Array:
-        """Return the result of the estimator's method of this name, and warn of values that the model does not know."""
+        """Return the result of the estimator's method of this name, and warn of values that the model does not know.
+
+        The rows of ``X`` are predicted from what a ``budget`` or a ``stage`` allows, or from the ``available`` groups.
+        """
         watch = self.watch()
         scores, like = self.scored(X, budget=budget, stage=stage, available=available, watch=watch)
         watch.warn()
@@ -220,9 +211,7 @@ class AnytimeModel:
     def results_of_stages(self, scores: Float, method: str) -> Array:
         """Turn scores (m, K, P) of all K stages into the results of a method, shape (m, K, …)."""
         m, K, P = scores.shape
-        if method != "decision_function":
-            scores = self.calibrated(scores, np.arange(K))
-        return scores if method == SCORE else self.results(scores.reshape(m * K, P), method).reshape(m, K, -1)
+        return self.respond(scores.reshape(m * K, P), method, np.tile(np.arange(K), m)).reshape(m, K, -1)
 
     def table(self, X: object, columns: Positions | None = None, watch: Watch | None = None) -> Table:
         """Return some columns of X, checked or encoded; None: those that any stage uses, ``last.columns``."""

@@ -17,7 +17,6 @@ from scipy import sparse
 
 from budgetline.arrays import Array, Float, Positions, Table
 from budgetline.data.sources import Chunk
-from budgetline.devices import DeviceTable, on_host
 from budgetline.moments.sums import S, Statistic, add_up
 
 RowHashes = NDArray[np.uint64]
@@ -70,7 +69,7 @@ def _target_hashes(chunk: Chunk) -> RowHashes:
 
 
 def table_hashes(table: Table) -> RowHashes:
-    """Return a hash of every row of an array or sparse matrix of numbers, or of labels."""
+    """Return a hash of every row of an array, sparse matrix or device table of numbers, or of labels."""
     factors = mixed(np.arange(1, table.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
     if sparse.issparse(table):
         table = table.tocsr()
@@ -81,21 +80,6 @@ def table_hashes(table: Table) -> RowHashes:
     table = np.asarray(table)
     numbers = _bits(table) if table.dtype.kind in "biuf" else _label_hashes(table)
     return mixed(np.einsum("nd,d->n", numbers, factors))
-
-
-def device_hashes(table: DeviceTable) -> RowHashes:
-    """Return the hash of every row of a table on a device, where the numbers are added up; the same as on the host."""
-    device, D = table.device, table.shape[1]
-    factors = mixed(np.arange(1, D + 1, dtype=np.uint64)) | np.uint64(1)
-    if not device.has_bits:
-        return table_hashes(np.asarray(table))
-    signed = device.put(factors.view(np.int64))
-
-    def of(s: slice) -> Float:  # sums of integers wrap around
-        found: Float = device.xp.sum(device.bits(table.block(s)) * signed, axis=1)
-        return found
-
-    return mixed(on_host(table.joined(of)).view(np.uint64))
 
 
 def _bits(numbers: Array) -> RowHashes:
@@ -147,8 +131,7 @@ def sample_of(X: Table, weight: Float, columns: Positions, most: int) -> RowSamp
     """Return the sample of these columns of X; rows without weight are left out."""
     there = np.flatnonzero(weight > 0)
     chosen = X[:, columns] if there.size == len(weight) else X[there][:, columns]
-    hashes = device_hashes(chosen) if isinstance(chosen, DeviceTable) else table_hashes(chosen)
-    key = _keys(hashes)
+    key = _keys(table_hashes(chosen))
     first = np.argsort(key, kind="stable")[:most]
     rows = chosen[first]
     values = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)

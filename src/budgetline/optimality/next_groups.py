@@ -189,7 +189,8 @@ def _chances(model: AnytimeModel, chosen: Mask, added: list[Positions], X: objec
     assert subset.population is not None
     family, population = subset.family, subset.population
     steps = [chosen[order], *(chosen[order] | np.isin(order, A) for A in added)]
-    now = family.internal(model.scores(X, available=[names[k] for k in np.flatnonzero(steps[0])]))
+    now, _ = model.scored(X, available=[names[k] for k in np.flatnonzero(steps[0])])
+    now = family.internal(now)
     scores = [_Scores.of(population, model, each, family) for each in model.stages.of_patterns(np.array(steps))]
     found = np.array([_changed(scores[0], after, now, family) for after in scores[1:]]).reshape(len(added), len(now))
     return np.where(found * population.n_rows < 1, 0.0, found)  # rarer than one of the rows: nothing is known

@@ -1,7 +1,6 @@
 """Sequencing: the one greedy loop, its schedules, and the sequence it returns."""
 
-from budgetline.sequencing.loop import greedy_sequence
 from budgetline.sequencing.schedules import Doubling, FixedOrder, RandomOrder
 from budgetline.sequencing.sequence import GroupSequence
 
-__all__ = ["Doubling", "FixedOrder", "GroupSequence", "RandomOrder", "greedy_sequence"]
+__all__ = ["Doubling", "FixedOrder", "GroupSequence", "RandomOrder"]

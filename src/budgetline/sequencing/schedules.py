@@ -60,13 +60,13 @@ class Doubling:
 
     Examples
     --------
-    The paper's hard instance, F(S) = Σ_{x ∈ S} eˣ with cost x:
-
-    >>> from math import exp
-    >>> from budgetline.sequencing import Doubling, greedy_sequence
-    >>> F = lambda S: sum(exp(int(x)) for x in S)
-    >>> greedy_sequence(F, {x: x for x in range(1, 13)}, schedule=Doubling(c_min=2), max_groups=5).groups
-    (2, 1, 3, 6, 12)
+    >>> from budgetline import AnytimeRegressor
+    >>> from budgetline.datasets import load_nhanes
+    >>> from budgetline.sequencing import Doubling
+    >>> nhanes = load_nhanes()
+    >>> model = AnytimeRegressor(nhanes.feature_groups, schedule=Doubling(c_min=2), max_groups=4)
+    >>> model.fit(nhanes.data, nhanes.target).sequence_.groups
+    ('HSQ', 'HIQ', 'DUQ', 'DIQ')
     """
 
     c_min: float | None = None
@@ -169,9 +169,13 @@ class RandomOrder:
 
     Examples
     --------
-    >>> from budgetline.sequencing import RandomOrder, greedy_sequence
-    >>> greedy_sequence(len, {"a": 2.0, "b": 1.0, "c": 3.0}, schedule=RandomOrder(2)).groups
-    ('c', 'a', 'b')
+    >>> from budgetline import AnytimeRegressor
+    >>> from budgetline.datasets import load_nhanes
+    >>> from budgetline.sequencing import RandomOrder
+    >>> nhanes = load_nhanes()
+    >>> model = AnytimeRegressor(nhanes.feature_groups, schedule=RandomOrder(2), max_groups=3)
+    >>> model.fit(nhanes.data, nhanes.target).sequence_.groups
+    ('TCHOL', 'PBCD', 'SLQ')
     """
 
     random_state: int = 0

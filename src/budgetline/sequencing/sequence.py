@@ -23,21 +23,23 @@ class GroupSequence(Tabular):
     order : int array
         Position of each chosen group among the groups given.
     groups : tuple of str
-        Names of the groups; for a user's set function the elements themselves.
+        Names of the groups.
     costs : float array
         Cost actually paid at each stage: the first group that needs a shared cost pays it.
     gains : float array
         F(S ∪ g) − F(S) on the training data.
     null_value : float
-        R(∅), the risk without any group; for a user's set function, F(everything) − F(∅).
+        R(∅), the risk without any group.
 
     Examples
     --------
-    >>> from budgetline.sequencing import greedy_sequence
-    >>> print(greedy_sequence(lambda S: len(S) ** 0.5, {"a": 1.0, "b": 3.0}))
-    step  group  cost  cumulative     gain  explained
-       1  a         1           1        1      70.7%
-       2  b         3           4  0.41421     100.0%
+    >>> from budgetline import AnytimeRegressor
+    >>> from budgetline.datasets import load_nhanes
+    >>> nhanes = load_nhanes()
+    >>> print(AnytimeRegressor(nhanes.feature_groups, max_groups=2).fit(nhanes.data, nhanes.target).sequence_)
+    step  group  cost  cumulative       gain  explained
+       1  DIQ      16          16    0.25923      42.8%
+       2  TCHOL     9          25  0.0067015      43.9%
     """
 
     order: Positions
