@@ -138,9 +138,8 @@ def splits_of(
 
 def _events_in(y: object) -> Mask | None:
     """Return the events (n,) of survival times, None if y holds other targets."""
-    if getattr(getattr(y, "dtype", None), "names", None) is None:
-        return None
-    return check_survival(y, _num_samples(y))[1]
+    structured = getattr(getattr(y, "dtype", None), "names", None) is not None
+    return check_survival(y, _num_samples(y))[1] if structured else None
 
 
 def splits_by_query(cv: object, y: object, qid: object, *, classifier: bool = False, X: object = None) -> list[Split]:
