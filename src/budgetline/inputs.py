@@ -509,16 +509,14 @@ def _column(name: str, values: Array) -> Float:
 def check_survival(y: object, n_samples: int) -> tuple[Float, Mask]:
     """Return times and events, each (n,), of an array with a field of flags and one of numbers, or of a pair."""
     y = as_vector(y)
-    if (names := getattr(getattr(y, "dtype", None), "names", None)) and len(names) == 2:
-        flags = [name for name in names if y.dtype[name] == np.bool_]  # type: ignore[attr-defined]
-        if len(flags) != 1:
-            raise ValueError(f"y must have one field of flags, the event, and one of times; its fields are {names}")
-        event, time = y[flags[0]], y[names[1 - names.index(flags[0])]]  # type: ignore[index]
-    else:
-        raise ValueError(
-            "y must be times and events: a pair of arrays, or a structured array with one field of flags and one of "
-            f"numbers, got {type(y).__name__}"
-        )
+    names = getattr(getattr(y, "dtype", None), "names", None) or ()
+    if len(names) != 2:
+        what = "a pair of arrays, or a structured array with one field of flags and one of numbers"
+        raise ValueError(f"y must be times and events: {what}, got {type(y).__name__}")
+    flags = [name for name in names if y.dtype[name] == np.bool_]  # type: ignore[attr-defined]
+    if len(flags) != 1:
+        raise ValueError(f"y must have one field of flags, the event, and one of times; its fields are {names}")
+    event, time = y[flags[0]], y[names[1 - names.index(flags[0])]]  # type: ignore[index]
     times, happened = _column("time", time), _column("event", event)
     check_consistent_length(times, np.empty(n_samples))
     if wrong := times[times < 0].tolist():

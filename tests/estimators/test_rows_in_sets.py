@@ -256,7 +256,7 @@ def test_folds_of_survival_times_share_the_events():
     training = RowsTraining(data, FeatureGroups([[d] for d in range(5)]).resolve(None, 5), Task(Cox(), 1e-8))
     for groups in (None, patient):
         for train, test in training.fixed(4, groups):
-            assert event[test].sum() == 10
+            assert 8 <= event[test].sum() <= 12
             assert groups is None or set(patient[train]).isdisjoint(patient[test])
     apart = AnytimeSurvivalCV(alphas=[1e-4, 1e-1]).fit(X, time, event, groups=patient)
     splits = training.fixed(None, patient)

@@ -47,15 +47,15 @@ class SetsEstimator(PredictsAtBudget, AnytimeEstimator):
         raise NotImplementedError
 
     def _learn_sets(self, X: object, y: object, of: object, sample_weight: object, groups: object) -> Self:
-        """Learn from values y of rows and from ``of``, the query or stratum of each; warn once if scores do not end."""
+        """Learn from values y of rows and ``of``, their queries or strata; warn only once of endless coefficients."""
         with hold_warnings() as held:
             self._fit(X, None if y is None else (y, of), sample_weight, None, None, groups)
         for text, category in held:
             if category is not ConvergenceWarning:
                 warn(text, category)
-        if count := sum(category is ConvergenceWarning for _, category in held):
+        if ConvergenceWarning in {category for _, category in held}:
             what = f"scores may order all {self._ordered}, so that coefficients grow almost without end"
-            warn(f"{what} (seen {count} times): raise alpha", ConvergenceWarning)
+            warn(f"{what}: raise alpha", ConvergenceWarning)
         return self
 
     def _training_data(self, X: object, y: object, sample_weight: object) -> None:

@@ -154,14 +154,9 @@ def cascades(
     found = [table.evaluated((stage,), (), k) for stage in chosen]
     beam = found
     for _ in range(check_integer("levels", levels, ge=1) - 1):
-        tried = {each.stages + each.keep for each in found}
-        more = []
-        for each in beam:
-            for stages, kept in _one_level_more(each, chosen, counts):
-                if stages + kept not in tried:
-                    tried.add(stages + kept)
-                    more.append(table.evaluated(stages, kept, k))
-        found = _front(found + more)
+        more = {new for each in beam for new in _one_level_more(each, chosen, counts)}
+        more -= {(each.stages, each.keep) for each in found}
+        found = _front(found + [table.evaluated(*new, k) for new in sorted(more)])
         beam = [found[j] for j in np.unique(np.linspace(0, len(found) - 1, BEAM).round().astype(int))]
     return _front(found)
 
@@ -211,10 +206,8 @@ def _front(found: Sequence[Cascade]) -> list[Cascade]:
 
 def within_level(scores: Float) -> Float:
     """Return numbers from 0 to below 1 in the order of scores (n,); equal ones stay equal."""
-    order = np.argsort(scores, kind="stable")
-    ranks = np.empty(scores.size)
-    ranks[order] = np.cumsum(np.append(0.0, np.diff(scores[order]) > 0))
-    return np.asarray(ranks / (ranks.max(initial=0.0) + 1))
+    ranks = np.unique(scores, return_inverse=True)[1]
+    return np.asarray(ranks / (ranks.max(initial=0) + 1))
 
 
 def check_ranks(model: Staged) -> AnytimeModel:

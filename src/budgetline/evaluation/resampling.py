@@ -49,7 +49,6 @@ class Samples:
         if self.qid is None:
             events = _events_in(self.y)
             return splits_of(cv, self.y, self.groups, classifier=stratified, X=self.X, events=events)
-        raise_missing(self.qid, name="qid")
         cv = GroupKFold(number) if (number := _number_in(cv)) else cv
         return splits_by_query(cv, self.y, self.qid, classifier=stratified, X=self.X)
 
@@ -139,17 +138,16 @@ def splits_of(
 
 def _events_in(y: object) -> Mask | None:
     """Return the events (n,) of survival times, None if y holds other targets."""
-    if getattr(getattr(y, "dtype", None), "names", None) is None:
-        return None
-    return check_survival(y, _num_samples(y))[1]
+    structured = getattr(getattr(y, "dtype", None), "names", None) is not None
+    return check_survival(y, _num_samples(y))[1] if structured else None
 
 
 def splits_by_query(cv: object, y: object, qid: object, *, classifier: bool = False, X: object = None) -> list[Split]:
     """Return the same for rows of queries. A query on both sides would flatter a model, so it is an error."""
+    labels, number = numbered(qid, "qid")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The groups parameter is ignored")
-        splits = splits_of(cv, y, qid, classifier=classifier, X=X)
-    labels, number = numbered(qid, "qid")
+        splits = splits_of(cv, y, labels[number], classifier=classifier, X=X)
     for k, (train, test) in enumerate(splits):
         if (both := np.intersect1d(number[train], number[test])).size:
             what = f"fold {k} splits query {shown(labels[both].tolist()[0])} between training and held-out rows"

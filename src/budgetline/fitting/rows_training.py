@@ -157,14 +157,14 @@ class RowsTraining:
 
     def sampled(self, most: int, splits: Sequence[Split]) -> tuple[RowsTraining, list[Split]]:
         """Return some of the rows, drawn at random, always the same ones; and splits of them."""
-        rng, n = np.random.default_rng(0), self.rows.n_rows
-        order = rng.permutation(n)
+        rng = np.random.default_rng(0)
+        kept = np.sort(rng.permutation(self.rows.n_rows)[:most])
         if isinstance(self.task.family, Listwise):  # whole queries, at least one
-            query = self.rows.Y[:, 1].astype(np.intp)
-            order = np.argsort(rng.permutation(query.max() + 1)[query], kind="stable")
-            ends = np.flatnonzero(np.append(np.diff(query[order]) != 0, True)) + 1
-            most = int(ends[max(int(np.searchsorted(ends, most, side="right")) - 1, 0)])
-        kept = np.sort(order[:most])
+            query = np.unique(self.rows.Y[:, 1], return_inverse=True)[1]
+            sizes = np.bincount(query)
+            drawn = np.argsort(rng.permutation(sizes.size))
+            count = int(np.searchsorted(np.cumsum(sizes[drawn]), most, side="right"))
+            kept = np.flatnonzero(np.isin(query, drawn[: max(count, 1)]))
         inside = [[np.flatnonzero(np.isin(kept, part)) for part in split] for split in splits]
         return self.part(kept), [(train, test) for train, test in inside]
 
