@@ -13,7 +13,6 @@ from budgetline.cli.options import FileOptions, MetricOptions, TargetOptions
 from budgetline.cli.printing import Printer, Refused, in_line, refusing
 from budgetline.evaluation import budget_curve
 from budgetline.evaluation.metrics import label_of
-from budgetline.evaluation.resampling import make_folds
 from budgetline.messages import printable, shown
 from budgetline.persistence.model_file import load_linear
 from budgetline.report import make_report
@@ -125,12 +124,10 @@ def report(
     elif target != TargetOptions() or fold_by is not None:
         raise Refused("--target, --sample-weight, --qid, --event and --fold-by are columns of DATA: add DATA")
     title = title or (f"{name} in " if name else "") + Path(data or model).name
-    classes, grouped = found.model_.classes is not None, any(rows.get(name) is not None for name in ("qid", "groups"))
     with refusing():
         summary = make_report(
             found, **rows, unit=unit, title=title, baselines=baselines, progress=printer.progress,
-            metric=measure.metric, pos_label=measure.pos_label,
-            cv=make_folds(cv, classes, grouped=grouped),
+            metric=measure.metric, pos_label=measure.pos_label, cv=cv,
             certificate=None if certify is None else found.certificate(time_limit=certify, progress=printer.progress),
         )  # fmt: skip
     if place is not None:
