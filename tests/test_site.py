@@ -209,7 +209,8 @@ CUT_OFF = """() => {
   const root = document.documentElement
   const scrolled = [...document.querySelectorAll(".md-content *")].filter((e) =>
     e.clientWidth && getComputedStyle(e).overflowX !== "visible" && e.scrollWidth > e.clientWidth + 1)
-  const found = scrolled.map((e) => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 60)}`)
+  const shown = scrolled.filter((e) => !e.closest(".language-text"))  // columns are scrolled
+  const found = shown.map((e) => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 60)}`)
   return root.scrollWidth > root.clientWidth ? ["the page", ...found] : found
 }"""
 TABLES_WRAPPED = """() => [...document.querySelectorAll(".md-typeset table:not([class])")].every(
@@ -241,6 +242,20 @@ def cut_off(site):
 )
 def test_nothing_is_cut_off(cut_off, name, width):
     assert cut_off(name, width) == []
+
+
+@NEEDS_BROWSER
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [LAPTOP, PHONE])
+def test_the_search_finds_a_page_where_the_site_is_read_from_disk(site, width):
+    with chromium() as browser:
+        page = new_context(browser, width, 900).new_page()
+        page.goto((site / "guide" / "plans.html").as_uri())
+        page.click("label.md-header__button[for=__search]" if width == PHONE else ".md-search__input")
+        page.keyboard.type("group lasso")
+        page.wait_for_selector(".md-search-result__link")
+        links = page.eval_on_selector_all(".md-search-result__link", "all => all.map(link => link.href)")
+        assert any(link.startswith((site / "results" / "group_lasso.html").as_uri()) for link in links)
 
 
 @NEEDS_BROWSER
