@@ -118,6 +118,13 @@ def test_links_to_files_lead_somewhere(page):
     assert not missing
 
 
+def test_the_pages_are_short():
+    """Words of prose, without fenced code; results are counted by nobody, and the reference is made from docstrings."""
+    words = {page: len(FENCE.sub("", page.read_text(encoding="utf-8")).split()) for page in PAGES[1:]}
+    assert 15_000 < sum(words.values()) < 22_000
+    assert words[ROOT / "docs" / "quickstart.md"] < 700
+
+
 def test_the_front_door_says_what_the_gallery_measures():
     """README and the first page open alike, and quote the figures that the code of the gallery prints."""
     (code, printed), *_ = [(code, out) for _, code, out in blocks_of(ROOT / "README.md")]

@@ -79,7 +79,7 @@ def text_of(html):
 @pytest.mark.parametrize("name", objects())
 def test_the_reference_shows_true_signatures(site, name):
     page = (site / path_of(name)).with_suffix(".html").read_text(encoding="utf-8")
-    signature = "".join(text_of(re.search(r'<div class="doc-signature.*?</div>', page, re.DOTALL)[0]).split())
+    signature = "".join(text_of(re.search(r'<div class="[^"]*doc-signature.*?</div>', page, re.DOTALL)[0]).split())
     parameters = list(inspect.signature(object_of(name)).parameters.values())
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -209,7 +209,8 @@ CUT_OFF = """() => {
   const root = document.documentElement
   const scrolled = [...document.querySelectorAll(".md-content *")].filter((e) =>
     e.clientWidth && getComputedStyle(e).overflowX !== "visible" && e.scrollWidth > e.clientWidth + 1)
-  const found = scrolled.map((e) => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 60)}`)
+  const shown = scrolled.filter((e) => !e.closest(".language-text"))  // columns are scrolled
+  const found = shown.map((e) => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 60)}`)
   return root.scrollWidth > root.clientWidth ? ["the page", ...found] : found
 }"""
 TABLES_WRAPPED = """() => [...document.querySelectorAll(".md-typeset table:not([class])")].every(
@@ -218,19 +219,25 @@ TABLE = "DIV.md-typeset__scrollwrap"
 
 
 @pytest.fixture(scope="module")
-def cut_off(site):
+def browser():
+    """Return the one browser of these tests."""
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def cut_off(site, browser):
     """Return a function that tells what of a page does not fit the width of a screen."""
-    with chromium() as browser:
-        pages = {width: new_context(browser, width, 900).new_page() for width in (LAPTOP, PHONE)}
+    pages = {width: new_context(browser, width, 900).new_page() for width in (LAPTOP, PHONE)}
 
-        def look(name, width, style=""):
-            pages[width].goto((site / name).as_uri())
-            pages[width].wait_for_function(TABLES_WRAPPED)  # by a script of the theme
-            if style:
-                pages[width].add_style_tag(content=style)
-            return pages[width].evaluate(CUT_OFF)
+    def look(name, width, style=""):
+        pages[width].goto((site / name).as_uri())
+        pages[width].wait_for_function(TABLES_WRAPPED)  # by a script of the theme
+        if style:
+            pages[width].add_style_tag(content=style)
+        return pages[width].evaluate(CUT_OFF)
 
-        yield look
+    return look
 
 
 @NEEDS_BROWSER
@@ -241,6 +248,20 @@ def cut_off(site):
 )
 def test_nothing_is_cut_off(cut_off, name, width):
     assert cut_off(name, width) == []
+
+
+@NEEDS_BROWSER
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [LAPTOP, PHONE])
+def test_the_search_finds_a_page_where_the_site_is_read_from_disk(site, browser, width):
+    page = new_context(browser, width, 900).new_page()
+    page.goto((site / "guide" / "plans.html").as_uri())
+    page.click("label.md-header__button[for=__search]" if width == PHONE else ".md-search__input")
+    page.keyboard.type("group lasso")
+    page.wait_for_selector(".md-search-result__link")
+    links = page.eval_on_selector_all(".md-search-result__link", "all => all.map(link => link.href)")
+    page.context.close()
+    assert any(link.startswith((site / "results" / "group_lasso.html").as_uri()) for link in links)
 
 
 @NEEDS_BROWSER
@@ -288,22 +309,21 @@ def address(site):
 
 
 @pytest.fixture
-def violations(address):
+def violations(address, browser):
     """Return a function that tells what axe-core finds on a page."""
     axe = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
-    with chromium() as browser:
 
-        def look(name, width, scheme, spoil=""):
-            page = new_context(browser, width, 900, color_scheme=scheme).new_page()
-            page.goto(f"{address}/{name}")
-            page.wait_for_function(TABLES_WRAPPED)
-            page.evaluate(f"() => {{ {spoil} }}")
-            page.evaluate(axe)
-            found = page.evaluate(AXE)
-            page.context.close()
-            return [where for impact, *where in found if impact in ("serious", "critical")]
+    def look(name, width, scheme, spoil=""):
+        page = new_context(browser, width, 900, color_scheme=scheme).new_page()
+        page.goto(f"{address}/{name}")
+        page.wait_for_function(TABLES_WRAPPED)
+        page.evaluate(f"() => {{ {spoil} }}")
+        page.evaluate(axe)
+        found = page.evaluate(AXE)
+        page.context.close()
+        return [where for impact, *where in found if impact in ("serious", "critical")]
 
-        yield look
+    return look
 
 
 NEEDS_AXE = pytest.mark.skipif(

@@ -194,7 +194,7 @@ def api_pages() -> dict[str, str]:
     index = ["# API", "", "Import from `budgetline` where no other module is named.", ""]
     pages = {}
     for section, names in SECTIONS.items():
-        index += [f"## {section}", "", "| object | |", "|---|---|"]
+        index += [f"## {section}", "", "| object | what it is |", "|---|---|"]
         for name in names:
             pages[path_of(name)] = page_of(name)
             index.append(f"| [`{name}`]({path_of(name).removeprefix('api/')}) | {summary_of(name)} |")
@@ -212,8 +212,12 @@ def downloads() -> dict[str, str]:
 
 
 def on_config(config: Any) -> Any:
-    """Put the pages of the reference into the navigation."""
+    """Put the pages of the reference and of the results into the navigation."""
+    results = sorted(f"results/{page.name}" for page in (ROOT / "docs" / "results").glob("[!R]*.md"))
     for entry in config.nav:
+        for part in entry.get("Benchmarks", ()):
+            if "All results" in part:
+                part["All results"] = ["results/README.md", *results]
         if "API" in entry:
             parts = [{part: [{name: path_of(name)} for name in names]} for part, names in SECTIONS.items()]
             entry["API"] = ["api/index.md", *parts]
