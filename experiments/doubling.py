@@ -191,9 +191,8 @@ def report(effort: Effort) -> Page:
     }
     page.add(
         "- It loses on average: its mean explained fraction over all budgets (timeliness, step interpolation) is "
-        f"{area['doubling']:.4f}, that of greedy {area['greedy']:.4f}. Few budgets are small, so the average says "
-        f"little "
-        "about small ones.",
+        f"{area['doubling']:.4f}, that of greedy {area['greedy']:.4f}. Small budgets are few, so they hardly affect "
+        f"the average.",
         "",
         "## Data with real costs",
         "",

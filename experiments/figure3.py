@@ -104,8 +104,9 @@ def report(effort: Effort, web: Web | None) -> Page:
     page = Page(
         [
             HEAD,
-            f"{whose(web)}, n = {len(data.target):,}, groups of {SIZE}, {effort.folds} folds that keep queries "
-            "together.",
+            f"The data have the {whose(web)}, with n = {len(data.target):,} and groups of {SIZE}. The {effort.folds} "
+            f"folds "
+            "keep queries together.",
             "",
         ]
     )

@@ -288,7 +288,8 @@ def report(effort: Effort) -> Page:
         page.add(
             f"## {r.task.name}",
             "",
-            f"{rows:,} × {columns}, {groups} groups; {r.folds} folds; α = {r.fraction:g}, mean stopping cost "
+            f"{rows:,} rows, {columns} columns, {groups} groups; {r.folds} folds; α = {r.fraction:g}, mean stopping "
+            f"cost "
             f"{r.stop:.4g} of "
             f"{r.curves['CS-G-FR'].total_cost:.4g} ({r.task.unit}); ridge constant {r.task.alpha:g}.",
             "",
