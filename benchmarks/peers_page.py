@@ -37,7 +37,7 @@ the deviance) that the last model explains. It shows that a peer solved its prob
 largest violation of the optimality conditions on the path, relative to λ·weight.
 
 Group lasso paths for squared error have {lambdas} λ down to a thousandth of the largest, warm-started, at each
-package's default tolerance. "On the triangle of X" is the way of an expert: X'X = R'R is computed first, which is
+package's default tolerance. "On the triangle of X" is the way of an expert: X'X = R'R is computed first, this time is
 counted, and the package works on the few rows of R. "X'X of the raw table" needs an expert, too: the moments of the
 raw columns are centred and scaled afterwards, which loses digits if means are large. No package does either by
 itself.

@@ -225,7 +225,8 @@ def report(effort: Effort) -> list[str]:
     lines += [
         f"## Thyroid: fixed split, {np.sum(~thyroid.is_test)} training and {len(test)} test rows, 3 classes",
         "",
-        f"Scores are of the test rows ± standard error from {effort.resamples} bootstrap samples. The AUC is the "
+        f"Scores are measured on the test rows; standard errors come from {effort.resamples} bootstrap samples. The "
+        f"AUC is the "
         f"mean of the three classes, each against the rest. Always predicting the largest class has accuracy "
         f"{np.bincount(test).max() / len(test):.3f}.",
         "",

@@ -216,7 +216,8 @@ def report(effort: Effort) -> Page:
     peak = max(derived, key=lambda s: derived[s].gap.mean())
     largest = max(found.gap.max() for found in (*shared.values(), *derived.values()))
     top = max(float(found.gap.mean()) for found in (*shared.values(), *derived.values()))
-    page = Page([HEAD, f"{effort.seeds} seeds, {effort.rows:,} training and {effort.rows:,} test rows each.", ""])
+    rows = f"{effort.rows:,} training and {effort.rows:,} test rows"
+    page = Page([HEAD, f"There are {effort.seeds} seeds, with {rows} each.", ""])
     page.show("correlation", figure(shared, derived), "FR − OMP against the dependence between groups")
     page.add("## All groups share factors (the generator, two constants varied)", "")
     page.add(*table("factors, weight", {f"{f}, {w:g}": found for (f, w), found in shared.items()}))

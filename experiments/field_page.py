@@ -301,8 +301,8 @@ def physionet_section(results: Results) -> list[str]:
         "",
         "The AFA benchmark (Schütz et al., arXiv 2508.14734): 12,000 stays, 41 features, 14 % deaths; 60 % of the "
         "rows for training, 20 % for validation, "
-        f"20 % for testing, Python's `random` with seeds 42 to 46. Chosen: {listed(results.choices)}. Mean over "
-        "the five splits ± standard error.",
+        f"20 % for testing, Python's `random` with seeds 42 to 46. Chosen families: {listed(results.choices)}. "
+        f"Numbers are means over the five splits ± standard error.",
         "",
         *table(names, rows),
         "Differences of protocol:",
@@ -331,14 +331,14 @@ def bank_section(found: list[Results]) -> list[str]:
             rows.append([results.name, f"{budget:g}", *own, *others])
     names = ["data", "k", "budgetline, AUC", "F1", "F1, tuned", "macro F1"]
     names += [f"{f}, AUC" for f in extra]
-    chosen = "; ".join(f"{results.name}: {listed(results.choices)}" for results in found)
+    chosen = "; ".join(f"{listed(results.choices)} for {results.name}" for results in found)
     return [
         "## Bank marketing",
         "",
         "45,211 calls, 16 columns, 12 % yes. Budgets and splits are those of the AFA benchmark, as above. Its table "
         "of results is not available, so there is no comparison. `duration` is known only after the call. Splits are "
         "shuffled, although the rows are in the order of time. "
-        f"Chosen: {chosen}.",
+        f"Chosen families: {chosen}.",
         "",
         *table(names, rows),
     ]

@@ -236,7 +236,8 @@ def report(effort: Effort) -> list[str]:
         "",
         "Made by `python experiments/raw_tables.py --write docs/results/raw_tables.md`.",
         "",
-        f"Scores are of new rows, on {effort.folds} shuffled folds, ± standard error: AUC, and R² for NHANES. Every "
+        f"Scores are measured on new rows, with {effort.folds} shuffled folds, ± standard error: AUC, and R² for "
+        f"NHANES. Every "
         f"column of spam, physionet and bank is a group of cost 1; the other tables have groups and prices. *k: "
         f"score* is the score at a budget of k. The last k is the cost of all groups. `alpha` is chosen from the "
         f"training rows of each fold. The rule is `score` (NHANES: `forward`). LightGBM (15 leaves, stopped "

@@ -80,7 +80,7 @@ def check_figures(text, folder):
 
 
 def check_verdicts(text):
-    """Verdicts follow from the numbers beside them."""
+    """Verdicts follow from the numbers next to them."""
     for word, gap, error in VERDICT.findall(text):
         gap, error = float(gap), float(error)
         if word == "equal":
