@@ -141,7 +141,7 @@ def figure(timings: list[Timing]) -> Figure:
         for rule, name in NAMES.items():
             thin = STYLES[name] | {"linewidth": 1.0, "marker": ".", "markevery": 6}
             ax.plot(x, t.printed[rule], label=f"{name}, as printed", **STYLES[name])
-            ax.plot(x, t.ours[rule], label=f"{name}, ours", **thin)
+            ax.plot(x, t.ours[rule], label=f"{name}, budgetline", **thin)
         ax.set(yscale="log", xlabel="groups selected", ylabel="seconds", title=t.title)
     picture.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return picture
