@@ -278,9 +278,9 @@ are for held-out rows: mean over folds ± standard error. Folds of different rep
 too small for statements about new patients.
 
 The fixed budget spends the same on every patient. It mixes two neighbouring prefixes of the same sequence at random,
-so that the mean cost equals that of the early exit. "Decisions that differ" counts decisions unlike those of the
-model with all groups. AUC is computed from the probabilities at the exit, with all stages mixed. A threshold below
-1/(1 + number of training rows) never stops a run.
+so that the mean cost equals that of the early exit. "Decisions that differ" counts decisions that differ from those
+of the model with all groups. AUC is computed from the probabilities at the exit, with all stages mixed. A threshold
+below 1/(1 + number of training rows) never stops a run.
 """
 
 HONEST = """\
