@@ -98,8 +98,7 @@ def table(section: Section) -> list[str]:
         f"## {section.title}: {rows:,} × {D:,}, {J:,} groups, {rows * D * 8 / 1e6:,.0f} MB{part}",
         "",
         f"budgetline took {first['wall']:.3g} s before and {again['wall']:.3g} s after the other packages. Times are "
-        f"relative "
-        "to the mean.",
+        "relative to the mean.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",

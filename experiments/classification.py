@@ -226,9 +226,8 @@ def report(effort: Effort) -> list[str]:
         f"## Thyroid: fixed split, {np.sum(~thyroid.is_test)} training and {len(test)} test rows, 3 classes",
         "",
         f"Scores are measured on the test rows; standard errors come from {effort.resamples} bootstrap samples. The "
-        f"AUC is the "
-        f"mean of the three classes, each against the rest. Always predicting the largest class has accuracy "
-        f"{np.bincount(test).max() / len(test):.3f}.",
+        "AUC is the mean of the three classes, each against the rest. Always predicting the largest class has "
+        f"accuracy {np.bincount(test).max() / len(test):.3f}.",
         "",
         *quality_section("Thyroid", BUDGETS["thyroid"], point, boot, 1.0),
     ]

@@ -367,9 +367,8 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
         "",
         "A budget buys the longest affordable prefix of a sequence. The best sets of different budgets need not "
         f"contain each other, so no sequence can be best everywhere. Two references are shown: {EXACT}, which has "
-        f"the largest area (step interpolation, total cost), and a plan made for the budget, which is not anytime "
-        f"and skips "
-        "groups that do not fit.",
+        "the largest area (step interpolation, total cost), and a plan made for the budget, which is not anytime "
+        "and skips groups that do not fit.",
         "",
         *budget_section(results),
         "## Where forward regression loses most (step interpolation, total cost)",

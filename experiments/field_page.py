@@ -187,10 +187,8 @@ def in_short(results: dict[str, Results]) -> list[str]:
             "- **Spam**, on the published split, compared with the published per-row method GDFS: "
             f"{ahead(auc, 'AUROC', spam)} and {ahead(accuracy, 'accuracy', spam)}.",
             f"- **Spam**, mean over five splits, compared with GDFS on its one split: {ahead(five, 'AUROC', spam)}. "
-            f"The "
-            f"published split is an easy one for budgetline ({signed(float((auc - five).mean()))} points above its "
-            f"mean "
-            "over splits).",
+            f"The published split is an easy one for budgetline ({signed(float((auc - five).mean()))} points above "
+            "its mean over splits).",
             f"- **Spam**, static methods. {against(spam, IMPORTANCE, OWN)} "
             f"{against(spam, NETWORK, 'a network in the order of a permutation test')}",
         ]

@@ -105,8 +105,7 @@ def report(effort: Effort, web: Web | None) -> Page:
         [
             HEAD,
             f"The data have the {whose(web)}, with n = {len(data.target):,} and groups of {SIZE}. The {effort.folds} "
-            f"folds "
-            "keep queries together.",
+            "folds keep queries together.",
             "",
         ]
     )
@@ -131,8 +130,7 @@ def report(effort: Effort, web: Web | None) -> Page:
         f"paper's rule: **{'holds' if plateau(whole) < 1 else 'does not hold'}**, from α = {plateau(whole):g} on (the "
         "paper: 0.99).",
         f"- CS-G-OMP is at least as good as G-OMP at {share:.1%} of the budgets up to the {STOP}-stopping cost, "
-        "held-out "
-        f"(smallest difference {gap.min():+.4f}, largest {gap.max():+.4f}): at every budget, "
+        f"held-out (smallest difference {gap.min():+.4f}, largest {gap.max():+.4f}): at every budget, "
         f"**{'holds' if share == 1 else 'does not hold'}**.",
         f"- {STOP}-timeliness, CS-G-OMP > G-OMP: {verdict(timeliness_gap(found, 'CS-G-OMP', 'G-OMP'))}",
         "",

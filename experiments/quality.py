@@ -415,8 +415,7 @@ def section(result: Result) -> list[str]:
         f"## {task.name}: {task.metric}",
         "",
         f"{n:,} rows, {D} columns, {len(groups.names)} groups with a total cost of {float(np.sum(groups.costs)):g}; "
-        f"{count} folds; ridge "
-        f"constant {task.alpha:g}.",
+        f"{count} folds; ridge constant {task.alpha:g}.",
         "",
         "### Anytime: prefixes of one order",
         "",
