@@ -176,8 +176,8 @@ def printed_case() -> Measurements:
     for rule, model in ours.items():
         assert orders[rule] == model.order_.tolist(), f"{rule}: not the same sequence"
     return {
-        "omp printed / ours": float(times["omp printed"] / times["omp"]),
-        "forward printed / ours": float(times["forward printed"] / times["forward"]),
+        "omp printed / budgetline": float(times["omp printed"] / times["omp"]),
+        "forward printed / budgetline": float(times["forward printed"] / times["forward"]),
         "printed: forward / omp": float(times["forward printed"] / times["omp printed"]),
     }
 

@@ -137,9 +137,10 @@ def report(effort: Effort) -> list[str]:
         f"95 of 100 edits show a first order within {first / 1000:.1f} s, and the final one within "
         f"{final / 1000:.1f} s. The bar of {BAR:g} ms for the first order is {'met' if first <= BAR else 'not met'}.",
         "",
-        f"NHANES, {rows:,} rows, {groups} groups, squared error, five folds; milliseconds in Chromium, "
-        f"{len(every)} random edits, one after another. The first order has the settings that were chosen before the "
-        "edit. The final one has a held-out curve, and settings that are chosen again, as by `budgetline fit`.",
+        f"Data: NHANES, {rows:,} rows, {groups} groups, squared error, five folds. The table has milliseconds in "
+        f"Chromium for {len(every)} random edits, one after another. The first order has the settings that were chosen "
+        "before the edit. The final order has a held-out curve, and settings that are chosen again, as by "
+        "`budgetline fit`.",
         "",
         "| edit | number | first: median | 95 of 100 | longest | final: median | 95 of 100 | processor: median |",
         "|---|---|---|---|---|---|---|---|",
@@ -151,8 +152,8 @@ def report(effort: Effort) -> list[str]:
         lines.append(f"| {kind} | {len(values)} | {figures} |")
     lines += [
         "",
-        f"While this ran, {os.getloadavg()[0]:.1f} programs needed one of {os.cpu_count()} processors (mean of a "
-        "minute; alone the benchmark is about 1).",
+        f"The load average of the machine was {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors. The benchmark "
+        "alone makes about 1.",
     ]
     return [*lines, ""]
 

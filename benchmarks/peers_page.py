@@ -26,18 +26,18 @@ HEAD = """\
 Made by `python benchmarks/compare_peers.py --write docs/results/peers.md`, after `make peers`, which installs the
 packages. adelie needs NumPy below 2 and gets an environment of its own.
 
-Every peer runs in its own process on the same data (float64), with {threads} threads for everything that takes
-threads. Reading the data, importing and compiling are not counted. Preparation is not counted either, but shown in
-the table: all peers but budgetline, the algorithms as printed, LightGBM and the Gram matrix of the raw table get
-standardised columns in Fortran order. Derived quantities, such as the Gram matrix, are counted, except in rows that
-say "X'X given". budgetline starts from the raw table. Times are medians of three runs, or of fewer runs if these take
-more than five seconds. Time × is wall-clock time relative to budgetline. Memory is the peak of the whole process,
-with the data and the prepared copy. "End" is the share of the variance of the training rows (for logistic models: of
-the deviance) that the last model explains. It shows that a peer solved its problem. "Error" is for group lassos: the
-largest violation of the optimality conditions on the path, relative to λ·weight.
+Every peer runs in its own process on the same data (float64), with {threads} threads, if it uses threads. Reading the
+data, importing and compiling are not counted. Preparation is not counted either, but shown in the table: all peers
+but budgetline, the algorithms as printed, LightGBM and the Gram matrix of the raw table get standardised columns in
+Fortran order. Derived quantities, such as the Gram matrix, are counted, except in rows that say "X'X given".
+budgetline starts from the raw table. Times are medians of three runs, or of fewer runs if these take more than five
+seconds. Time × is wall-clock time relative to budgetline. Memory is the peak of the whole process, with the data and
+the prepared copy. "End" is the share of the variance of the training rows (for logistic models: of the deviance) that
+the last model explains. It shows that a peer solved its problem. "Error" is for group lassos: the largest violation
+of the optimality conditions on the path, relative to λ·weight.
 
 Group lasso paths for squared error have {lambdas} λ down to a thousandth of the largest, warm-started, at each
-package's default tolerance. "On the triangle of X" is the way of an expert: X'X = R'R is computed first, which is
+package's default tolerance. "On the triangle of X" is the way of an expert: X'X = R'R is computed first, this time is
 counted, and the package works on the few rows of R. "X'X of the raw table" needs an expert, too: the moments of the
 raw columns are centred and scaled afterwards, which loses digits if means are large. No package does either by
 itself.
@@ -98,8 +98,7 @@ def table(section: Section) -> list[str]:
         f"## {section.title}: {rows:,} × {D:,}, {J:,} groups, {rows * D * 8 / 1e6:,.0f} MB{part}",
         "",
         f"budgetline took {first['wall']:.3g} s before and {again['wall']:.3g} s after the other packages. Times are "
-        f"relative "
-        "to the mean.",
+        "relative to the mean.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",

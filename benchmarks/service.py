@@ -218,8 +218,7 @@ def report(effort: Effort) -> list[str]:
         *lines,
         "",
         f"{total} responses, {all_wrong} wrong. The load average of the machine was {before:.1f} before and "
-        f"{after:.1f} "
-        f"after; versions: {versions}.",
+        f"{after:.1f} after; versions: {versions}.",
     ]
 
 

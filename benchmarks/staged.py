@@ -69,8 +69,10 @@ def report(effort: Effort) -> list[str]:
     """Return the table, as lines."""
     title = "# What any estimator behind a budget costs"
     made = "Made by `OMP_NUM_THREADS=1 python benchmarks/staged.py --write docs/results/staged.md`."
-    head = f"{effort.rows:,} rows, {effort.groups} groups of 4 columns, one clone per prefix; "
-    head += f"{effort.turns} to {MOST_TURNS} turns."
+    head = (
+        f"The data have {effort.rows:,} rows and {effort.groups} groups of 4 columns. There is one clone per prefix, "
+    )
+    head += f"and {effort.turns} to {MOST_TURNS} turns."
     names = ["estimator", "table", "clones, s", "loop adds, ms", "`StagedEstimators` adds, ms", "ratio of fits"]
     names += ["one row: clone, µs", "staged, µs", "linear, µs"]
     estimators = {

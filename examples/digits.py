@@ -343,10 +343,9 @@ def deadline_section(results: Results, effort: Effort) -> list[str]:
     return [
         "## Predictions under a deadline\n",
         f"{effort.requests} test images are predicted one at a time, in cooperative mode. A group is skipped if the "
-        f"95 % "
-        "quantile of its time and the runner's own time do not fit. Without any group, the class frequencies are "
-        "predicted. Times are those of the whole call. The usual pipeline computes all groups and knows no deadline. A "
-        "late prediction counts as wrong in the last column.\n",
+        "95 % quantile of its time and the runner's own time do not fit. Without any group, the class frequencies "
+        "are predicted. Times are those of the whole call. The usual pipeline computes all groups and knows no "
+        "deadline. A late prediction counts as wrong in the last column.\n",
         *deadline_table(results, effort),
         "",
         "Right and in time, difference ± its standard error; “level” is within two of them:\n",

@@ -213,10 +213,8 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
         f"On {len(measured)} tables, calibration on the folds of the search changes the mean log loss from "
         f"{losses['log loss'][0]:.4f} to {losses['log loss'][1]:.4f}. It lowers the log loss by more than a standard "
         f"error at {better} of {total} points of the order, and raises the log loss or the Brier score by more than "
-        f"that "
-        f"in {len(worse)} cases. Of the {off} points with an expected calibration error above .03, it halves the "
-        f"error at "
-        f"{halved}.",
+        f"that in {len(worse)} cases. Of the {off} points with an expected calibration error above .03, it halves "
+        f"the error at {halved}.",
         "",
         "Made by `python experiments/calibration.py --write docs/results/calibration.md`.",
         "",
@@ -224,8 +222,9 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
         "splines. Values are means over ten points of the order, evenly spaced from the first stage to the last. "
         '*library* is `calibration="auto"`; the other methods calibrate every stage. For several classes *beta* is '
         "vector scaling and *Platt* a temperature. Tables with few held-out rows, such as heart, titanic and horse, "
-        "have "
-        "a calibration error by chance alone.",
+        "have a calibration error by chance alone. If every stage is calibrated, the mean log loss is "
+        f"{losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) or {losses['log loss'][4]:.4f} "
+        "(isotonic).",
         "",
     ]
     for j, metric in enumerate(METRICS):

@@ -160,8 +160,8 @@ def certificate_section(results: list[Certified], seconds: float) -> list[str]:
         lines.append(
             f"| {data.name} | {data.X.shape[0]:,} × {data.X.shape[1]} | {len(data.groups)} | "
             f"{'–' if promise is None else f'{promise:.3f}'} | {' | '.join(cells)} | "
-            f"{certificate.timeliness().ratio:.3f} | "
-            f"{found.separating:.2f} | {found.seconds:.2f} | {found.verifying:.2f} |"
+            f"{certificate.timeliness().ratio:.3f} | {found.separating:.2f} | {found.seconds:.2f} | "
+            f"{found.verifying:.2f} |"
         )
     below = [(f, share) for f in results for share in SHARES if f.at(share)[0] < GOAL]
     lines += ["", f"Goal: at least {GOAL} certified from 10 % of the cost on, within {seconds:g} s. Reached in "

@@ -181,7 +181,7 @@ def subset_section(results: dict[str, tuple[list[list[str]], np.ndarray]]) -> li
         worst = subsets[int(excess.argmax())]
         kept = (loss[:, 0] - loss[:, 2]).mean() / (loss[:, 0] - loss[:, 1]).mean()
         remarks.append(
-            f"- {name}: `available=` keeps {kept:.1%} of the log loss that refitting gains over the null model, on "
+            f"- {name}: `available=` reaches {kept:.1%} of the gain of refitting over the null model, in log loss on "
             f"average. It is worse than the null model on {np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} "
             f"subsets; the refitted model is worse on {np.sum(loss[:, 1] > loss[:, 0])}. It is better than the "
             f"refitted model on {np.sum(excess < 0)}. Groups of the worst subset: {', '.join(worst)}."
@@ -225,9 +225,9 @@ def report(effort: Effort) -> list[str]:
     lines += [
         f"## Thyroid: fixed split, {np.sum(~thyroid.is_test)} training and {len(test)} test rows, 3 classes",
         "",
-        f"Scores are of the test rows ± standard error from {effort.resamples} bootstrap samples. The AUC is the "
-        f"mean of the three classes, each against the rest. Always predicting the largest class has accuracy "
-        f"{np.bincount(test).max() / len(test):.3f}.",
+        f"Scores are measured on the test rows; standard errors come from {effort.resamples} bootstrap samples. The "
+        "AUC is the mean of the three classes, each against the rest. Always predicting the largest class has "
+        f"accuracy {np.bincount(test).max() / len(test):.3f}.",
         "",
         *quality_section("Thyroid", BUDGETS["thyroid"], point, boot, 1.0),
     ]

@@ -216,7 +216,8 @@ def report(effort: Effort) -> Page:
     peak = max(derived, key=lambda s: derived[s].gap.mean())
     largest = max(found.gap.max() for found in (*shared.values(), *derived.values()))
     top = max(float(found.gap.mean()) for found in (*shared.values(), *derived.values()))
-    page = Page([HEAD, f"{effort.seeds} seeds, {effort.rows:,} training and {effort.rows:,} test rows each.", ""])
+    rows = f"{effort.rows:,} training and {effort.rows:,} test rows"
+    page = Page([HEAD, f"There are {effort.seeds} seeds, with {rows} each.", ""])
     page.show("correlation", figure(shared, derived), "FR − OMP against the dependence between groups")
     page.add("## All groups share factors (the generator, two constants varied)", "")
     page.add(*table("factors, weight", {f"{f}, {w:g}": found for (f, w), found in shared.items()}))
@@ -224,11 +225,10 @@ def report(effort: Effort) -> Page:
     page.add(*table("share", {f"{s:g}": found for s, found in derived.items()}))
     page.add(
         f"With repeated groups the mean difference is largest at a share of {peak:g} "
-        f"({derived[peak].gap.mean():+.4f}), and "
-        f"{derived[min(derived)].gap.mean():+.5f} at {min(derived):g}. The largest difference on a single data set is "
-        f"{largest:+.4f}. The paper's differences are +0.0019 to +0.0063 (Yahoo!) and +0.0119 (Agricultural). The "
-        "largest mean "
-        f"here, {top:+.4f}, {'reaches' if top >= 0.0019 else 'does not reach'} the former and "
+        f"({derived[peak].gap.mean():+.4f}), and {derived[min(derived)].gap.mean():+.5f} at {min(derived):g}. The "
+        f"largest difference on a single data set is {largest:+.4f}. The paper's differences are +0.0019 to +0.0063 "
+        f"(Yahoo!) and +0.0119 (Agricultural). The largest mean here, {top:+.4f}, "
+        f"{'reaches' if top >= 0.0019 else 'does not reach'} the former and "
         f"{'reaches' if top >= 0.0119 else 'does not reach'} the latter.",
         "",
         "The dependence in the paper's Agricultural data is not known. Features computed from the same measurements "

@@ -191,9 +191,8 @@ def report(effort: Effort) -> Page:
     }
     page.add(
         "- It loses on average: its mean explained fraction over all budgets (timeliness, step interpolation) is "
-        f"{area['doubling']:.4f}, that of greedy {area['greedy']:.4f}. Few budgets are small, so the average says "
-        f"little "
-        "about small ones.",
+        f"{area['doubling']:.4f}, that of greedy {area['greedy']:.4f}. Small budgets are few, so they hardly affect "
+        f"the average.",
         "",
         "## Data with real costs",
         "",
@@ -210,8 +209,7 @@ def report(effort: Effort) -> Page:
         area = {s: timeliness(sequence, interpolation="step") for s, sequence in run_of.items()}
         page.add(
             f"| {name} | {len(groups)} | {groups.costs.max() / groups.costs.min():.3g} | {steps} | "
-            f"{area['greedy']:.4f} | "
-            f"{area['doubling']:.4f} |"
+            f"{area['greedy']:.4f} | {area['doubling']:.4f} |"
         )
     share = f"{few} of {len(found)} data sets"
     page.add("", f"- Both orders are identical after few steps (a quarter of the groups) on {share}.", "")

@@ -242,14 +242,14 @@ def calibration(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.nd
 def calibration_section(estimates: dict[str, np.ndarray], changed: np.ndarray) -> list[str]:
     """Return the table of estimated against observed rates of change."""
     heads = [f"{a:g}–{b:g}" for a, b in pairwise(EDGES)]
-    lines = [f"| method | log loss | Brier | {' | '.join(heads)} |", "|---" * (len(heads) + 3) + "|"]
+    lines = [f"| method | mean | log loss | Brier | {' | '.join(heads)} |", "|---" * (len(heads) + 4) + "|"]
     for way, p in estimates.items():
         loss, brier = scores_of(p, changed)
         cells = []
         for a, b in pairwise(EDGES):
             inside = (p >= a) & ((p < b) | (b == 1.0))
             cells.append(f"{p[inside].mean():.3f} → {changed[inside].mean():.3f}" if inside.any() else "")
-        lines.append(f"| {way} | {loss:.4f} | {brier:.4f} | {' | '.join(cells)} |")
+        lines.append(f"| {way} | {p.mean():.4f} | {loss:.4f} | {brier:.4f} | {' | '.join(cells)} |")
     return lines
 
 
@@ -262,9 +262,8 @@ def scores_of(p: np.ndarray, changed: np.ndarray) -> tuple[float, float]:
 def calibration_verdict(estimates: dict[str, np.ndarray], changed: np.ndarray) -> str:
     """Say which way of estimating is closer to what happened."""
     loss = {way: scores_of(p, changed)[0] for way, p in estimates.items()}
-    mean = ", ".join(f"{way} {p.mean():.4f}" for way, p in estimates.items())
     best = min(loss, key=loss.__getitem__)
-    return f"Mean estimated chance: {mean}. Observed rate: {changed.mean():.4f}. Lowest log loss: **{best}**."
+    return f"The decision changed at a rate of {changed.mean():.4f}. The lowest log loss: **{best}**."
 
 
 HEAD = """\
@@ -279,9 +278,9 @@ are for held-out rows: mean over folds ± standard error. Folds of different rep
 too small for statements about new patients.
 
 The fixed budget spends the same on every patient. It mixes two neighbouring prefixes of the same sequence at random,
-so that the mean cost equals that of the early exit. "Decisions that differ" counts decisions unlike those of the
-model with all groups. AUC is computed from the probabilities at the exit, with all stages mixed. A threshold below
-1/(1 + number of training rows) never stops a run.
+so that the mean cost equals that of the early exit. "Decisions that differ" counts decisions that differ from those
+of the model with all groups. AUC is computed from the probabilities at the exit, with all stages mixed. A threshold
+below 1/(1 + number of training rows) never stops a run.
 """
 
 HONEST = """\

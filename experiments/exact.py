@@ -338,9 +338,10 @@ generated with the data. Other data have made-up costs: 1 per group, 1 per colum
 log-uniform draws between 1 and 100 from the named seed. "Drawn" groups are a random selection from the named seed.
 Problems of the same data depend on each other, and data with many problems count more in the means.
 
-Why `forward` does so well under the step interpolation: swapping the neighbours g and h after S changes the area up to
-the total cost by c(g) c(h) (rate of h − rate of g), with rates (F(S ∪ g) − F(S))/c(g), so no swap improves a sequence
-that always takes the best rate. Only longer moves can; under the linear interpolation a swap may.
+There is a reason why `forward` is so good under the step interpolation. Swapping the neighbours g and h after S changes
+the area up to the total cost by c(g) c(h) (rate of h − rate of g), with rates (F(S ∪ g) − F(S))/c(g). So no swap
+improves a sequence that always buys at the best rate; only longer moves can. Under the linear interpolation a swap may
+improve it.
 """
 
 
@@ -366,9 +367,8 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
         "",
         "A budget buys the longest affordable prefix of a sequence. The best sets of different budgets need not "
         f"contain each other, so no sequence can be best everywhere. Two references are shown: {EXACT}, which has "
-        f"the largest area (step interpolation, total cost), and a plan made for the budget, which is not anytime "
-        f"and skips "
-        "groups that do not fit.",
+        "the largest area (step interpolation, total cost), and a plan made for the budget, which is not anytime "
+        "and skips groups that do not fit.",
         "",
         *budget_section(results),
         "## Where forward regression loses most (step interpolation, total cost)",

@@ -167,7 +167,7 @@ LIMITS = [
     "none. So it is open whether budgetline is as good as the best of them. The network in the order of a "
     "permutation test was run here by one recipe, a weak one. The stronger recipes (CAE, SAGE) were not run. "
     "LightGBM in the order of its own importance is the stronger baseline.",
-    "- GDFS on spam is one run of a notebook on one split. The score of budgetline is of the same split. The band in "
+    "- GDFS on spam is one run of a notebook on one split. budgetline is scored on the same split. The band in "
     "the first figure, from the lowest to the highest of five splits, is wider than most of the differences.",
     "- The constants of the encodings were chosen earlier, on spam, physionet, bank and other data, in part on rows "
     "that are test rows here ([raw tables](raw_tables.md)). Everything else is chosen inside each split. LightGBM's "
@@ -184,12 +184,11 @@ def in_short(results: dict[str, Results]) -> list[str]:
         auc, accuracy = 100 * spam.ours()[0] - GDFS_AUC, 100 * spam.ours("accuracy")[0] - GDFS_ACCURACY
         five = 100 * spam.ours().mean(axis=0) - GDFS_AUC
         lines += [
-            f"- **Spam**, on the published split: {ahead(auc, 'AUROC', spam)} and "
-            f"{ahead(accuracy, 'accuracy', spam)} "
-            "than the published per-row method GDFS.",
-            f"- **Spam**, mean over five splits: {ahead(five, 'AUROC', spam)} than GDFS on its one split, which is "
-            "an "
-            f"easy one for budgetline ({signed(float((auc - five).mean()))} points above its mean over splits).",
+            "- **Spam**, on the published split, compared with the published per-row method GDFS: "
+            f"{ahead(auc, 'AUROC', spam)} and {ahead(accuracy, 'accuracy', spam)}.",
+            f"- **Spam**, mean over five splits, compared with GDFS on its one split: {ahead(five, 'AUROC', spam)}. "
+            f"The published split is an easy one for budgetline ({signed(float((auc - five).mean()))} points above "
+            "its mean over splits).",
             f"- **Spam**, static methods. {against(spam, IMPORTANCE, OWN)} "
             f"{against(spam, NETWORK, 'a network in the order of a permutation test')}",
         ]
@@ -224,8 +223,9 @@ def against(results: Results, family: str, named: str) -> str:
     errors = np.array([error(gaps[:, k]) for k in range(gaps.shape[1])])
     means = gaps.mean(axis=0)
     better, worse = int((means > 2 * errors).sum()), int((means < -2 * errors).sum())
-    found = f"significantly better at {better} and worse at {worse} of {means.size} budgets"
-    if not better and not worse:
+    counts = [f"{word} at {count}" for word, count in (("better", better), ("worse", worse)) if count]
+    found = f"significantly {' and '.join(counts)} of {means.size} budgets"
+    if not counts:
         found = f"no significant difference at any of {means.size} budgets"
     return f"Compared with {named}: {found}, {paired(gaps.mean(axis=1))} points of {results.metric} on average."
 
@@ -265,7 +265,7 @@ def spam_section(spam: Results) -> list[str]:
         "mails, 57 features. Their split is used here: `numpy.random.default_rng(0)` shuffles the rows; the first "
         "fifth is for testing, the next for validation, the rest for training. GDFS chooses k features *per row*; "
         "budgetline buys the same k for all rows. Numbers are in percent: AUROC, except in columns named accuracy. "
-        f"Chosen on the published split: {spam.choices[0]}; on all five: {listed(spam.choices)}.",
+        f"Chosen family: {spam.choices[0]} on the published split, and {listed(spam.choices)} on all five.",
         "",
         *table(head, rows),
         "*Refitted*: the chosen model is fitted again on training and validation rows, as in practice. GDFS needs "
@@ -299,8 +299,8 @@ def physionet_section(results: Results) -> list[str]:
         "",
         "The AFA benchmark (Schütz et al., arXiv 2508.14734): 12,000 stays, 41 features, 14 % deaths; 60 % of the "
         "rows for training, 20 % for validation, "
-        f"20 % for testing, Python's `random` with seeds 42 to 46. Chosen: {listed(results.choices)}. Mean over "
-        "the five splits ± standard error.",
+        f"20 % for testing, Python's `random` with seeds 42 to 46. Chosen families: {listed(results.choices)}. "
+        f"Numbers are means over the five splits ± standard error.",
         "",
         *table(names, rows),
         "Differences of protocol:",
@@ -329,14 +329,14 @@ def bank_section(found: list[Results]) -> list[str]:
             rows.append([results.name, f"{budget:g}", *own, *others])
     names = ["data", "k", "budgetline, AUC", "F1", "F1, tuned", "macro F1"]
     names += [f"{f}, AUC" for f in extra]
-    chosen = "; ".join(f"{results.name}: {listed(results.choices)}" for results in found)
+    chosen = "; ".join(f"{listed(results.choices)} for {results.name}" for results in found)
     return [
         "## Bank marketing",
         "",
         "45,211 calls, 16 columns, 12 % yes. Budgets and splits are those of the AFA benchmark, as above. Its table "
         "of results is not available, so there is no comparison. `duration` is known only after the call. Splits are "
         "shuffled, although the rows are in the order of time. "
-        f"Chosen: {chosen}.",
+        f"Chosen families: {chosen}.",
         "",
         *table(names, rows),
     ]

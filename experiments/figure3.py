@@ -104,8 +104,8 @@ def report(effort: Effort, web: Web | None) -> Page:
     page = Page(
         [
             HEAD,
-            f"{whose(web)}, n = {len(data.target):,}, groups of {SIZE}, {effort.folds} folds that keep queries "
-            "together.",
+            f"The data have the {whose(web)}, with n = {len(data.target):,} and groups of {SIZE}. The {effort.folds} "
+            "folds keep queries together.",
             "",
         ]
     )
@@ -130,8 +130,7 @@ def report(effort: Effort, web: Web | None) -> Page:
         f"paper's rule: **{'holds' if plateau(whole) < 1 else 'does not hold'}**, from α = {plateau(whole):g} on (the "
         "paper: 0.99).",
         f"- CS-G-OMP is at least as good as G-OMP at {share:.1%} of the budgets up to the {STOP}-stopping cost, "
-        "held-out "
-        f"(smallest difference {gap.min():+.4f}, largest {gap.max():+.4f}): at every budget, "
+        f"held-out (smallest difference {gap.min():+.4f}, largest {gap.max():+.4f}): at every budget, "
         f"**{'holds' if share == 1 else 'does not hold'}**.",
         f"- {STOP}-timeliness, CS-G-OMP > G-OMP: {verdict(timeliness_gap(found, 'CS-G-OMP', 'G-OMP'))}",
         "",

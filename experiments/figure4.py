@@ -109,9 +109,8 @@ def report(effort: Effort, web: Web | None) -> Page:
         share = at_every_budget(p.found.curves["CS-G-OMP"], p.found.curves["No-Whiten"], p.stop)
         gap = timeliness_gap(p.found, "CS-G-OMP", "No-Whiten")
         page.add(
-            f"- {p.title}: CS-G-OMP > No-Whiten in {STOP}-timeliness {verdict(gap)}; at least as good at "
-            f"{share:.0%} of "
-            "the budgets."
+            f"- {p.title}: CS-G-OMP > No-Whiten in {STOP}-timeliness {verdict(gap)}; at least as good at {share:.0%} "
+            "of the budgets."
         )
     page.add("")
     return page

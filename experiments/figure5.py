@@ -117,10 +117,10 @@ HEAD = """\
 Made by `python experiments/figure5.py --write docs/results/figure5.md`.
 
 **The paper**: "CS-G-FR, as expected, outperforms all other methods. CS-G-OMP outperforms the baseline method, Sparse,
-and the CS-G-OMP-Single variant", the latter much more clearly on Agricultural, whose groups contain correlated
-features; and accuracy and NDCG@5 show "the same qualitatively results". All methods are fitted by squared error.
-Accuracy has its threshold at 1.5, and NDCG@5 ranks documents by the prediction. The numbers are means of a held-out
-curve over budgets up to CS-G-OMP's stopping cost (0.97 and 0.98, as in the paper), with linear interpolation.
+and the CS-G-OMP-Single variant". The difference to Single is larger on Agricultural, whose groups contain correlated
+features. Accuracy and NDCG@5 show "the same qualitatively results". All methods are fitted by squared error. Accuracy
+has its threshold at 1.5, and NDCG@5 ranks documents by the prediction. The numbers are means of a held-out curve over
+budgets up to CS-G-OMP's stopping cost (0.97 and 0.98, as in the paper), with linear interpolation.
 """
 
 

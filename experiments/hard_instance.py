@@ -34,7 +34,7 @@ QUICK = Effort(items=96, regression=12, growths=(0.5, 1.0, 2.0))
 
 
 def before_purchases(costs: np.ndarray) -> np.ndarray:
-    """Return B/m(B) just before each item but the first is paid for; m(B) is the dearest item there is by then."""
+    """Return B/m(B) just before each item but the first is paid for; m(B) is the most expensive item bought so far."""
     return np.asarray(np.cumsum(costs)[1:] / np.maximum.accumulate(costs)[:-1])
 
 
@@ -84,7 +84,7 @@ def figure(doubling: np.ndarray, growths: dict[float, float]) -> Figure:
         x = np.repeat(spent, 2)[1:]
         left.plot(x, x / np.repeat(best, 2)[:-1], label=label, **style)
     left.set(
-        xscale="log", xlabel="budget B (cost units)", ylabel="B / dearest item bought", title="B/m(B) at every budget"
+        xscale="log", xlabel="budget B (cost units)", ylabel="B / most expensive item", title="B/m(B) at every budget"
     )
     left.axhline(LEAST, color=GREY, linewidth=0.8)
     left.set_ylim(0, 10)

@@ -365,8 +365,8 @@ def claim(result: Result, reading: str, own: str) -> list[str]:
 
 def short_claims(result: Result, reading: str, *names: str) -> list[str]:
     """Return the same counts for other sequences and sets of budgetline, without the exceptions."""
-    counts = " and ".join(f"{held(result, reading, name)[0]} for `{name}`" for name in names)
-    return [f"The same count is {counts}.", ""]
+    counts = [f"`{name}` is at least as good in {held(result, reading, name)[0]}" for name in names]
+    return [f"{', and '.join(counts)} comparisons.", ""]
 
 
 def summary(results: list[Result]) -> list[str]:
@@ -415,8 +415,8 @@ def section(result: Result) -> list[str]:
     lines = [
         f"## {task.name}: {task.metric}",
         "",
-        f"{n:,} × {D}, {len(groups.names)} groups of total cost {float(np.sum(groups.costs)):g}; {count} folds; ridge "
-        f"constant {task.alpha:g}.",
+        f"{n:,} rows, {D} columns, {len(groups.names)} groups with a total cost of {float(np.sum(groups.costs)):g}; "
+        f"{count} folds; ridge constant {task.alpha:g}.",
         "",
         "### Anytime: prefixes of one order",
         "",

@@ -236,7 +236,8 @@ def report(effort: Effort) -> Page:
         page.add(
             f"## {result.task.name}: {result.task.metric}",
             "",
-            f"{n:,} × {D}, {len(groups.names)} groups of total cost {float(np.sum(groups.costs)):g}; {count} folds; "
+            f"{n:,} rows, {D} columns, {len(groups.names)} groups with a total cost of "
+            f"{float(np.sum(groups.costs)):g}; {count} folds; "
             f"ridge constant {result.task.alpha:g}.",
             "",
             "The best at each budget:",

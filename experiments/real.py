@@ -288,9 +288,9 @@ def report(effort: Effort) -> Page:
         page.add(
             f"## {r.task.name}",
             "",
-            f"{rows:,} × {columns}, {groups} groups; {r.folds} folds; α = {r.fraction:g}, mean stopping cost "
-            f"{r.stop:.4g} of "
-            f"{r.curves['CS-G-FR'].total_cost:.4g} ({r.task.unit}); ridge constant {r.task.alpha:g}.",
+            f"{rows:,} rows, {columns} columns, {groups} groups; {r.folds} folds; α = {r.fraction:g}, mean stopping "
+            f"cost {r.stop:.4g} of {r.curves['CS-G-FR'].total_cost:.4g} ({r.task.unit}); ridge constant "
+            f"{r.task.alpha:g}.",
             "",
         )
         page.show(f"real_{r.task.key}", figure(r), f"{r.task.name}: curves and timeliness")

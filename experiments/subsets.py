@@ -243,8 +243,7 @@ def page(rows: list[list[str]], found: list[Measured], shares: np.ndarray, effor
         f"- *rank correlation*: between the gains of `next_groups` and of refits with the same alpha, from "
         f"{effort.starts} sets of available columns; the first set is empty.",
         "- *ratio*: the gain of `next_groups` divided by the gain of the refit; the median of the columns whose "
-        "refit gains more than "
-        f"{WORTH}.",
+        f"refit gains more than {WORTH}.",
         "- *missed*: the number of these columns for which `next_groups` gives less than a tenth of the refit's gain.",
         "",
         f"| {' | '.join(head)} |",

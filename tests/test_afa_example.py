@@ -1,4 +1,4 @@
-"""The adapter to the AFA benchmark: the order is the model's, and so is every answer, row by row."""
+"""The adapter to the AFA benchmark: the order is the model's, and so is every prediction, row by row."""
 
 import json
 import subprocess

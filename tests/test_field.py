@@ -48,8 +48,8 @@ def test_sentences_follow_from_the_scores(field):
     page = field.page_of({"spam": record(budgets, scores)})
     text = page.text()
     assert "higher AUROC at 12 of 13 budgets (by +1.00 points at most; lower at 4 (−2.00)) and" in text
-    assert "Chosen on the published split: spline; on all five: spline (5)" in text
-    assert "significantly better at 13 and worse at 0 of 13 budgets" in text  # than the network
+    assert "Chosen family: spline on the published split, and spline (5) on all five" in text
+    assert "significantly better at 13 of 13 budgets" in text  # than the network
     assert "spline best on spam" in text
     assert "| 4 | 95.25 | 93.25 | −2.00 |" in text
     assert text.rstrip().endswith("matplotlib " + text.rstrip().split("matplotlib ")[-1])
@@ -66,7 +66,7 @@ def field_page_of(field):
 def test_a_loss_to_a_baseline_is_told(field):
     scores = {name: [0.8, 0.85, 0.9] for name in (*FAMILIES, *EXTRA)} | {"trees, own importance": [0.82, 0.87, 0.92]}
     text = field.page_of({"bank": record((2, 4, 7), scores)}).text()
-    assert "significantly better at 0 and worse at 3 of 3 budgets" in text
+    assert "significantly worse at 3 of 3 budgets" in text
     assert "−2.00 ± 0.00 points" in text
 
 

@@ -1,4 +1,4 @@
-"""The example service: right answers, clear refusals, and no work for a client that has hung up."""
+"""The example service: right responses, clear refusals, and no work for a client that has hung up."""
 
 import asyncio
 import json
@@ -200,7 +200,7 @@ def test_a_client_that_hangs_up_ends_its_run(service, patients):
 
         async def send(message):
             sent.append(message)
-            if len(sent) == 2:  # the head, and the answer before any group
+            if len(sent) == 2:  # the head, and the response before any group
                 gone.set()
 
         extractors = dict.fromkeys(model.sequence_.groups, hangs)
@@ -306,11 +306,11 @@ def test_health_and_sequence(service, patients):
 
 @pytest.mark.slow
 def test_quick_load():
-    """Start the service as users do, with all its modes, and compare every answer with the model's."""
+    """Start the service as users do, with all its modes, and compare every response with the model's."""
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "benchmarks" / "service.py"), "--quick"],
         capture_output=True, text=True, check=False, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "| load |" in done.stdout
-    assert "20 answers, 0 wrong" in done.stdout
+    assert "20 responses, 0 wrong" in done.stdout

@@ -31,7 +31,7 @@ def violations(problem, certificate, tolerance=ROUNDING):
 
 
 def check_statements(problem, certificate):
-    """Everything that a certificate says is so, beside the bounds at its own budgets."""
+    """All claims of a certificate are true, also the bounds at its own budgets."""
     rng = np.random.default_rng(0)
     scale = problem.null_value
     assert certificate.null_value == pytest.approx(scale, rel=1e-9)

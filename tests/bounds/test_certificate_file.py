@@ -207,7 +207,7 @@ def test_other_files_are_refused(written, tmp_path):
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_write_that_fails_leaves_what_was_there(call, written, tmp_path, monkeypatch):
-    """The new file is written beside the old one, and moved when all of it is on the disk."""
+    """The new file is written next to the old one, and moved when all of it is on the disk."""
     _, certificate = written
     path = tmp_path / "kept"
     path.write_bytes(b"what was there")

@@ -727,7 +727,7 @@ ERRORS = {
     "a plan in its model": (["plan", "m", "-b", "1", "-o", "m"], "the same file as the input"),
     "a plan for nan": (["plan", "m", "-b", "nan"], "--budget"),
     "a plan without its groups": (["plan", "m", "-b", "1", "--include", "nope"], "--include: there is no group 'nope'"),
-    "a plan that is too dear": (["plan", "m", "-b", "1", "--include", "rest"], "more than the budget of 1"),
+    "a plan that is too expensive": (["plan", "m", "-b", "1", "--include", "rest"], "more than the budget of 1"),
     "a plan in and out": (["plan", "m", "-b", "9", "--include", "a", "--exclude", "a"], "both in and out"),
     "a target without data": (["plan", "m", "-b", "1", "-t", "target"], "columns of DATA"),
     "an unknown start": (

@@ -100,7 +100,7 @@ ERRORS = {
         ["linear", "patients.csv", "--available", "age"],
         "DATA is for classification, and linear is a regression",
     ),
-    "nothing at hand": (["model", "patients.csv"], "DATA needs available groups that the model uses"),
+    "nothing available": (["model", "patients.csv"], "DATA needs available groups that the model uses"),
     "column": (
         ["model", "patients.csv", "--available", "sex"],
         "column 'sex', which the model needs here, is not in patients",

@@ -1,4 +1,4 @@
-"""Odd and wrong tables, as they come: a right answer, or one line that says what is wrong."""
+"""Odd and wrong tables: a right result, or one line that says what is wrong."""
 
 import gzip
 import io
@@ -164,15 +164,15 @@ WRONG = {
         "data.csv: Input y contains infinity or a value too large for dtype('float64').",
     ),
     "infinity": (with_x(["inf", *A[1:]]), "data.csv: column 'x' contains infinity, first in line 2"),
-    "infinity beside text": (
+    "infinity next to text": (
         table("axcy", A, ["1", "-inf", *A[2:]], COLOURS, Y),
         "data.csv: column 'x' contains infinity, first in line 3",
     ),
-    "too large beside text": (
+    "too large next to text": (
         table("axcy", A, ["1e300", *A[1:]], COLOURS, Y),
         "data.csv: column 'x' holds 1e+300, which is too large: rescale it, first in line 2",
     ),
-    "too small beside text": (
+    "too small next to text": (
         table("axcy", A, turns("1e-300", "2e-300", "0"), COLOURS, Y),
         "data.csv: column 'x' spans only 2e-300, which is too small: rescale it",
     ),

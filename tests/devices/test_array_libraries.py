@@ -1,4 +1,4 @@
-"""Arrays of other libraries, on whatever device: the same models as from NumPy arrays, and answers of the same kind."""
+"""Arrays of other libraries, on every device: the same models as from NumPy arrays, the same kind of predictions."""
 
 import numpy as np
 import pytest

@@ -73,7 +73,7 @@ def test_two_knots_are_a_straight_line():
     assert roughness[0] == pytest.approx(0, abs=1e-12)
 
 
-# -- levels -----------------------------------------------------------------------------------------------------
+# -- categories --------------------------------------------------------------------------------------------------
 
 
 def test_levels_are_those_of_scikit_learn():
@@ -99,7 +99,7 @@ def test_missing_and_unknown_levels():
     found = encoder_for(object_column(["a"] * 20 + ["b"] * 30 + [None], "t"))
     assert found.labels("t") == ["t=b", "t=a", "t=(missing)"]
     coded = found.encode(object_column(["a", None, "c"], "t")).tolist()
-    assert coded == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]  # no level was rare: an unknown one has no effect
+    assert coded == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]  # no category was rare: an unknown one has no effect
     merged = CategoryEncoder(("a",), np.ones(2), rare=True)
     assert merged.encode(object_column(["a", None, "c"], "t")).tolist() == [[1, 0], [0, 1], [0, 1]]
 

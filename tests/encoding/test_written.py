@@ -382,6 +382,6 @@ def test_a_target_of_two_numbers_is_labels(labels):
 
 
 def test_texts_with_digits_are_not_lost_as_a_word_for_missing():
-    """Of incomes, 2,855 "under $11k" counted as missing beside "$11-$25k" and others."""
+    """Of incomes, 2,855 "under $11k" counted as missing next to "$11-$25k" and others."""
     assert find_written({"$11-$25k": 1000.0, "$25-$50k": 900.0, ">$50k": 700.0, "under $11k": 2855.0}) is None
     assert find_written({"$11k": 1000.0, "$25k": 900.0, "$50k": 700.0, "not told": 2000.0}) is not None

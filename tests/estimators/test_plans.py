@@ -60,7 +60,7 @@ def target(kind, seed=0):
 
 
 def raw_table():
-    """Levels and gaps beside numbers."""
+    """Categories, missing values and numbers."""
     X = table()
     frame = pd.DataFrame(X.copy(), columns=[f"x{d}" for d in range(8)])  # pandas below 3 shares memory
     frame["x2"] = np.where(X[:, 2] > 0, "up", "down")

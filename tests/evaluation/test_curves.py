@@ -264,7 +264,7 @@ def test_every_free_group_has_a_point_in_the_mean():
 
 
 def test_costs_that_differ_by_rounding_are_one_cost_of_the_mean():
-    # one fold buys 0.1 + 0.2, the other 0.3; then a cost of 1 that is lost, or nearly, beside 1e13
+    # one fold buys 0.1 + 0.2, the other 0.3; then a cost of 1 that is lost, or nearly, next to 1e13
     near = 0.1 + 0.2
     mean = BudgetCurve.mean([BudgetCurve([0, near], [0, 1]), BudgetCurve([0, 0.3], [0, 3])])
     assert mean.costs.tolist() == [0, near]

@@ -312,7 +312,7 @@ def test_odd_curves_and_groups_are_shown():
 @pytest.mark.parametrize("levels", [2, 5, 20])
 @pytest.mark.parametrize("numbers", [0, 16])
 def test_labels_of_heat_maps_do_not_overlap(levels, numbers):
-    """Letters are about as wide as LETTER; labels of levels are centred below their cells."""
+    """Letters are about as wide as LETTER; labels of categories are centred below their cells."""
     axis = Axis("x", tuple(map(float, range(numbers))), (), tuple(f"a rather long name {k}" for k in range(levels)))
     svg = ScoreEffect("x", (axis, Axis("y", categories=("a", "b"))), "", False, (1.0,) * 2 * len(axis)).picture
     found = re.findall(r'<text x="([0-9.]+)" y="([0-9.]+)"[^>]*text-anchor="middle">([^<]*)<', svg)

@@ -307,7 +307,7 @@ def test_the_sequence_is_an_ordinary_one():
 
 
 def test_doubling_is_not_the_best():
-    # it has to take three cheap groups of little use before the dear one
+    # it has to take three cheap groups of little use before the expensive one
     rng = np.random.default_rng(10)
     X = rng.normal(size=(300, 4))
     y = X[:, 3] + 0.05 * X[:, 0]

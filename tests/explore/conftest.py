@@ -1,4 +1,4 @@
-"""A small raw table with text, gaps, a number and classes to predict."""
+"""A small raw table with text, missing values, a number and classes to predict."""
 
 import numpy as np
 import pytest

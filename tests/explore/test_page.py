@@ -53,7 +53,7 @@ def visit(browser):
 
 
 def small_table(seed=0):
-    """A raw table of which the order is clear: text, numbers and gaps."""
+    """A raw table with a clear order: text, numbers and missing values."""
     rng = np.random.default_rng(seed)
     n = 240
     table = pd.DataFrame({name: rng.standard_normal(n) for name in ("weight", "pulse", "height", "noise")})

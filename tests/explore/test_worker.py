@@ -26,7 +26,7 @@ def settle(board, revision):
 
 
 def test_an_order_that_was_shown_and_cancelled_does_not_stay(data, monkeypatch):
-    first, dearer = (
+    first, raised = (
         changed_by(opening_state(data), [read_edit(edit) for edit in edits], data)
         for edits in (
             [{"kind": "set_target", "column": "ill"}],
@@ -41,7 +41,7 @@ def test_an_order_that_was_shown_and_cancelled_does_not_stay(data, monkeypatch):
             shown.set()
             cancelled.wait(PATIENCE)
 
-        return learn(sample, state, check, tell, show_and_wait if state == dearer else show)
+        return learn(sample, state, check, tell, show_and_wait if state == raised else show)
 
     monkeypatch.setattr(module, "learn", stopped)
     board = Board()
@@ -49,7 +49,7 @@ def test_an_order_that_was_shown_and_cancelled_does_not_stay(data, monkeypatch):
     try:
         worker.work_on(first, 0)
         before = settle(board, 0)["order"]["steps"]
-        worker.work_on(dearer, 1)
+        worker.work_on(raised, 1)
         assert shown.wait(PATIENCE)
         worker.work_on(first, 2)
         cancelled.set()

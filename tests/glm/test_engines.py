@@ -1,4 +1,4 @@
-"""Every engine gives the same answers, those of the formulas; and the model needs no more than these answers."""
+"""Every engine gives the same results, those of the formulas; and the model needs no more than these results."""
 
 from dataclasses import fields
 

@@ -265,7 +265,7 @@ def test_gains_are_at_most_what_all_groups_are_worth():
     names, values = model.sequence_.groups, np.append(0, np.cumsum(model.sequence_.gains))
     for at_hand in [(0, 1), (0, 3), (0, 7), (1, 2), (2, 9)]:
         found = model.next_groups([names[k] for k in at_hand])
-        inside = {(0, 1): 2, (1, 2): 0, (2, 9): 0}.get(at_hand, 1)  # the longest prefix among the groups at hand
+        inside = {(0, 1): 2, (1, 2): 0, (2, 9): 0}.get(at_hand, 1)  # the longest prefix among the available groups
         around = [max(*at_hand, names.index(name)) + 1 for name in found.groups]
         assert np.all(found.gains <= values[around] - values[inside] + 1e-12)
 

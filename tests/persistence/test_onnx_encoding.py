@@ -1,4 +1,4 @@
-"""ONNX graphs of models with an encoding: raw columns by name, with the answers of the models they come from."""
+"""ONNX graphs of models with an encoding: raw columns by name, with the predictions of their models."""
 
 import json
 import math
@@ -41,7 +41,7 @@ def table(n=700):
     age, new = rng.uniform(18, 90, n), rng.random(n) < 0.4
     income = np.where(rng.random(n) < 0.3, 0.0, rng.lognormal(8, 2, n))
     job = rng.choice(["cook", "nurse", "clérk", "pilot"], n, p=[0.5, 0.4, 0.096, 0.004]).astype(object)
-    town = rng.choice(["", "Ulm", "Rom"], n, p=[0.3, 0.6, 0.1])  # the empty text is a level
+    town = rng.choice(["", "Ulm", "Rom"], n, p=[0.3, 0.6, 0.1])  # the empty text is a category
     code = rng.integers(0, 4, n) + 0.5 * (rng.random(n) < 0.3)
     day = pd.Timestamp("1969-01-01") + pd.to_timedelta(rng.integers(0, 9000, n) * 7, unit="h")
     score = np.sin(age / 9) * np.where(new, 2, -1) + (job == "nurse") * (code > 1) + (income == 0) + (town == "")
@@ -54,7 +54,7 @@ def table(n=700):
 
 @cache
 def odd():
-    """Rows as they were, then rows with gaps, unknown levels and numbers far away where there were none before."""
+    """Rows as they were, then rows with missing values, unknown categories and numbers far outside the data."""
     X = table()[0].iloc[:120].astype({"new": object})
     more = X.iloc[:30].copy()
     more["new"] = [None, True, "perhaps"] * 10

@@ -71,7 +71,7 @@ def frame():
 
 
 def raw():
-    """Return the frame with a column of text and one with gaps."""
+    """Return the frame with a column of text and one with missing values."""
     found = frame()
     found[NAMES[1]] = np.array(["low", "middle", "high"], dtype=object)[np.digitize(found[NAMES[1]], [-0.5, 0.5])]
     found.loc[::9, NAMES[2:4]] = None

@@ -106,7 +106,7 @@ SQUARED = ("one target", "frame", "several targets", "one column of targets", "t
 
 
 def agree(model, answer, rows, groups):
-    """Compare an answer for one row, or many, with what the model says of these groups."""
+    """Compare the prediction of one row, or many, with the model of these groups."""
     one = len(rows) == 1 and np.ndim(answer.value) < np.ndim(model.predict(table(model, rows)))
     pick = (lambda values: values[0]) if one else (lambda values: values)
     expected = pick(model.predict(table(model, rows), available=groups))
@@ -200,7 +200,7 @@ def test_many_rows(kind):
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_rows_that_lack_groups(kind):
-    """Every row lacks a random set of groups: each is answered from what it has."""
+    """Every row lacks a random set of groups: each is predicted from the groups that it has."""
     model = fitted(kind)
     order = model.sequence_.groups
     rng = np.random.default_rng(5)

@@ -25,7 +25,7 @@ def random_problem(seed, *, n=None, ties=False):
     X = rng.standard_normal((n, D)) @ rng.standard_normal((D, D)) + 3 * rng.standard_normal(D)
     Y = X @ rng.standard_normal((D, P)) * rng.standard_normal(P) + rng.standard_normal((n, P))
     groups = [list(map(int, g)) for g in np.split(rng.permutation(D), np.cumsum(sizes)[:-1])]
-    if ties:  # a copy of every group, as dear or dearer, and equal costs
+    if ties:  # a copy of every group at the same or a higher cost, and equal costs
         X = np.hstack([X, X])
         groups = groups + [[d + D for d in g] for g in groups]
         costs = np.concatenate([np.ones(J), rng.integers(1, 3, J)])

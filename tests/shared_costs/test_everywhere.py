@@ -145,9 +145,9 @@ def test_equality_copies_and_other_costs():
     for twin in (pickle.loads(pickle.dumps(groups)), copy.deepcopy(groups), copy.copy(groups)):
         assert twin == groups
         assert twin.cost_of(["FTI"]) == groups.cost_of(["FTI"])
-    dearer = groups.with_costs([1, 1, 1, 1, 1])
-    assert (dearer.shared, dearer.requires) == (groups.shared, groups.requires)
-    assert dearer.cost_of(["FTI"]) == pytest.approx(5.1)
+    raised = groups.with_costs([1, 1, 1, 1, 1])
+    assert (raised.shared, raised.requires) == (groups.shared, groups.requires)
+    assert raised.cost_of(["FTI"]) == pytest.approx(5.1)
     assert blood(requires={"FTI": []}) == blood(requires=None)
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 5)), columns=NAMES)
     model = AnytimeRegressor(groups, costs=dict.fromkeys(NAMES, 1.0)).fit(frame, frame["FTI"])

@@ -222,10 +222,10 @@ def test_a_shared_cost_makes_a_bundle():
 
 
 def test_a_member_that_does_not_fit_does_not_keep_the_others_from_bundling():
-    worth = {"a": 3.0, "b": 3.0, "dear": 999.0, "plain": 2.0}
+    worth = {"a": 3.0, "b": 3.0, "costly": 999.0, "plain": 2.0}
     F = lambda S: sum(worth[x] for x in S)  # noqa: E731
-    costs = {"a": 1.0, "b": 1.0, "dear": 100.0, "plain": 2.5}
-    found = greedy_sequence(F, costs, shared={"draw": (4.0, ["a", "b", "dear"])}, max_cost=9.0)
+    costs = {"a": 1.0, "b": 1.0, "costly": 100.0, "plain": 2.5}
+    found = greedy_sequence(F, costs, shared={"draw": (4.0, ["a", "b", "costly"])}, max_cost=9.0)
     assert found.groups == ("a", "b", "plain")
 
 

@@ -26,7 +26,7 @@ class Library:
         if self.name == "torch":
             import torch
 
-            torch.set_num_threads(1)  # more would wait for each other beside other tests
+            torch.set_num_threads(1)  # more would wait for each other while other tests run
             return torch.asarray(values, device=self.device)
         import cupy
 

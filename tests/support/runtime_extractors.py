@@ -297,7 +297,7 @@ HOW = ("predict", "stream", "apredict", "astream")
 
 
 def ask(runner, how, raw, **limits):
-    """Return all answers of a run, the final one last."""
+    """Return all results of a run, the final one last."""
     if how == "predict":
         return [runner.predict(raw, **limits)]
     if how == "stream":
@@ -358,7 +358,7 @@ def extractors(mode, clock=None, seconds=None, **settings):
 
 
 def warm_up(runner):
-    """Let a runner have the models of all sets of groups at hand, as after a while of service."""
+    """Let a runner have the models of all sets of groups ready, as after a while of service."""
     x = data()[2][0]
     for names in itertools.chain.from_iterable(itertools.combinations(ORDER, k) for k in range(6)):
         answer = runner.predict(None, known={name: x[COLUMNS[name]] for name in names}, budget=0)
@@ -366,7 +366,7 @@ def warm_up(runner):
 
 
 def assert_right(answer, x):
-    """Check everything in an answer that follows from its groups."""
+    """Check everything in a result that follows from its groups."""
     assert set(answer.groups) <= set(ORDER)
     assert list(answer.groups) == [name for name in ORDER if name in answer.groups]
     assert answer.stage == next((j for j, name in enumerate(ORDER) if name not in answer.groups), len(ORDER))

@@ -49,7 +49,7 @@ def needed(scene, name):
 
 
 def simulate(scene, cooperative):
-    """Play a scene by hand: a list of events in time. Return what the answer should say."""
+    """Play a scene by hand: a list of events in time. Return the expected result."""
     t, k, started = 0.0, 0, []
     have = {name for name in ORDER if name in scene["known"]}
     running, skipped, faults, timings = {}, [], {}, {}
@@ -266,7 +266,7 @@ def moving(name, clock, scene):
 
 
 def last_answers(scenario, seeds, cooperative):
-    """Play scenes, check everything that is answered, and return the last answers."""
+    """Play scenes, check every result, and return the last results."""
     last = []
     for seed in seeds:
         scene, x = scenario(seed), X[seed % len(X)]

@@ -18,7 +18,7 @@ from truth import Array, Problem, make
 from budgetline import FeatureGroups
 
 CASES = (
-    "random", "shared for nothing", "only shared", "required and shared", "free", "chain", "overlapping", "dear",
+    "random", "shared for nothing", "only shared", "required and shared", "free", "chain", "overlapping", "costly",
 )  # fmt: skip
 KINDS = ("plain", "correlated", "suppressors", "targets", "xor", "weights", "unrelated")
 
@@ -155,6 +155,6 @@ def draw_shop(rng: np.random.Generator, J: int, case: str) -> Shop:
         requires = {b: frozenset({a}) for a, b in pairwise(some[:-1])}
     elif case == "overlapping":
         shared = [(float(rng.uniform(0.5, 4)), frozenset(some[k : k + 1 + J // 2])) for k in range(3)]
-    elif case == "dear":
+    elif case == "costly":
         shared.append((50.0, frozenset(some[: J - 2])))
     return Shop(own, shared, requires)

@@ -1,6 +1,6 @@
 """Tables of numbers for Cox models: rossi and gbsg2, which are here, and SUPPORT2, which is read from a folder.
 
-The folder is that of the variable SURVIVAL_DATA, by default ../shared/data/survival beside the repository. This module
+The folder is that of the variable SURVIVAL_DATA, by default ../shared/data/survival next to the repository. This module
 needs pandas alone: ``benchmarks/survival_references.py`` uses it in an environment without budgetline.
 """
 

@@ -66,7 +66,7 @@ def test_only_the_least_budget_of_each_set_matters():
 
 
 def test_corrected_theorem_needs_the_budget_to_reach_c_min():
-    """A first group as dear as c_min leaves nothing below it, whatever a cheap group would have explained."""
+    """A first group that costs c_min leaves nothing below it, whatever a cheap group would have explained."""
     instance = ti.Instance(np.eye(2), np.array([[1.0], [100.0]]), ((0,), (1,)), np.array([1.0, 99.0]), 0.0)
     batch, c_min = instance.batch(), np.array([99.0])
     order = batch.run("forward", "doubling", c_min)
