@@ -12,7 +12,16 @@ from sklearn.datasets import dump_svmlight_file
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENTS = ROOT / "experiments"
-SHARED = {"page", "ranking", "field_drawings", "field_page", "paper_shapes", "paper_curves", "exact_search", "set_functions"}
+SHARED = {
+    "page",
+    "ranking",
+    "field_drawings",
+    "field_page",
+    "paper_shapes",
+    "paper_curves",
+    "exact_search",
+    "set_functions",
+}
 SCRIPTS = sorted(path.stem for path in EXPERIMENTS.glob("*.py") if path.stem not in SHARED)
 QUICKEST = {"hard_instance"}
 VERDICT = re.compile(r"\*\*(holds|does not hold|undecided|equal)\*\* \(([+-][\d.]+) ± ([\d.]+)\)")
