@@ -177,7 +177,8 @@ REFUSED = {
         ["fit", "train.csv", *SEARCH, "--loss", "poisson"],
         "--loss poisson is for regression, and",
     ),
-    "stream": (["fit", "train.csv", *SEARCH, "--stream"], "--stream is not for --task ranking"),
+    "stream": (["fit", "train.csv", *SEARCH, "--stream"], "--stream is not for --task ranking, which needs chunks"),
+    "time alone": (["fit", "patients.csv", "--time", "months"], "--time needs --event NAME"),
     "folds": (["fit", "train.csv", *SEARCH, "--fold-by", "a"], "use one of --fold-by and --qid"),
     "folds of patients": (["fit", "patients.csv", *PATIENT, "--fold-by", "a"], "--fold-by is for regression and class"),
     "text as grades": (
