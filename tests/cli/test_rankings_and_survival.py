@@ -110,7 +110,7 @@ def test_by_default_folds_choose_and_reports_follow(kind, searches, patients, ru
 def test_exports_are_those_of_python(searches, run, done):
     done("fit", "train.svm", *PLAIN, "-o", "m.budgetline")
     model = budgetline.load("m.budgetline")
-    for to, name in (("solr", "m.json"), ("elasticsearch", "m.json"), ("pmml", "m.xml")):
+    for to, name in (("solr", "m.json"), ("opensearch", "m.json"), ("pmml", "m.xml")):
         assert done("export", "m.budgetline", "--to", to, "-o", name) == {"written": name, "format": to}
         assert Path(name).read_text(encoding="utf-8") == to_linear_format(model, format=to)
     done("export", "m.budgetline", "--to", "solr", "--stage", 2, "--name", "mine", "-o", "m.json")

@@ -67,9 +67,7 @@ def learning_data(
     source = files.source(options.columns, columns, weight=options.weight, qid=qid, raw=encoding is not None)
     streamed = not (sets or fits_into_memory(source, encoding is not None)) if stream is None else stream
     if sets and streamed:
-        why = (
-            "compares all rows" if task == "survival" else "needs chunks of whole queries: open_data in Python has them"
-        )
+        why = "needs chunks of whole queries: use open_data in Python" if task == "ranking" else "compares all rows"
         raise Refused(f"--stream is not for --task {task}, which {why}")
     table = None if streamed else files.read_all(source, printer, f"a {task} task" * sets)
     if table is not None and task != "classification":

@@ -152,7 +152,7 @@ class GeneralisedLinear:
         metric = self._fit.metric
         if self._rule is None:  # these rules need the exact factor next
             return self._hessian_factor()
-        if not isinstance(metric, HessianFactor) or self._fit.point.drift > SPREAD_DRIFT:
+        if not isinstance(metric, HessianFactor) or self._fit.point.drift > min(SPREAD_DRIFT, self._engine.stale):
             metric = HessianFactor(factored(self._fit.hessian(within=WITHIN)))
             self._fit = replace(self._fit, metric=metric)
         return metric.U
@@ -222,7 +222,7 @@ class GeneralisedLinear:
         unit = vectors[:, there] / np.sqrt(values[there])
         if np.linalg.eigvalsh(unit.T @ now @ unit)[0] < 1e-7:
             warn(
-                "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have "
-                "no finite optimum and grow until the gradient is below tol. Raise alpha.",
+                "with alpha=0 some samples are fitted perfectly, as when classes or orders are separable: the "
+                "coefficients have no finite optimum and grow until the gradient is below tol. Raise alpha.",
                 ConvergenceWarning,
             )

@@ -231,8 +231,8 @@ def minimise(
         else:
             metric, within, previous = None, 0.0, np.inf
     warn(
-        f"a stage did not converge (alpha={fit.alpha:g}, gradient {fit.largest:.1g}): the classes may be separable, "
-        "so that the coefficients have no finite optimum. Raise alpha.",
+        f"a stage did not converge (alpha={fit.alpha:g}): the classes, or the order of the rows in their sets, may be "
+        "separable, so that the coefficients have no finite optimum. Raise alpha.",
         ConvergenceWarning,
     )
     return replace(fit, metric=metric)
