@@ -90,8 +90,9 @@ def test_standard_errors_from_the_factor_of_the_last_step_are_nearly_exact(loss,
     monkeypatch.setattr("budgetline.glm.generalised_linear.WITHIN", 0.0)
     exact = fitted().model_.stages.spread.values
     alone = exact > 0
-    assert np.any(nearly != exact)
-    np.testing.assert_allclose(np.sqrt(nearly[alone]), np.sqrt(exact[alone]), rtol=0.1)
+    error = np.abs(np.sqrt(nearly[alone] / exact[alone]) - 1)
+    assert np.quantile(error, 0.9) < 0.05
+    assert error.max() < 0.4
 
 
 @pytest.mark.parametrize("alpha", [1e-1, 1e-4])

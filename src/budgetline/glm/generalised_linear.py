@@ -40,7 +40,8 @@ AFFORDABLE = 10**8
 
 SPREAD_DRIFT = 0.1
 """While curvatures have drifted less than this, standard errors come from the factor that a refit ends with. On two
-logistic data sets 99 of 100 of them were within 0.7 % of exact ones, and all within 1.7 %."""
+logistic data sets of 20,000 rows 99 of 100 of them were within 0.7 % of exact ones, all within 1.7 %. On generated
+tables of 600 and 2,000 rows nine of ten were within 1.6 %, and the worst was off by 16 %."""
 
 SCREEN = 10.0
 """A refit that would have to gain more than this many times what a Newton step promises is given up."""
