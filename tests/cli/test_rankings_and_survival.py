@@ -110,7 +110,7 @@ def test_by_default_folds_choose_and_reports_follow(kind, searches, patients, ru
 def test_exports_are_those_of_python(searches, run, done):
     done("fit", "train.svm", *PLAIN, "-o", "m.budgetline")
     model = budgetline.load("m.budgetline")
-    for to, name in (("solr", "m.json"), ("elasticsearch", "m.json"), ("pmml", "m.xml")):
+    for to, name in (("solr", "m.json"), ("opensearch", "m.json"), ("pmml", "m.xml")):
         assert done("export", "m.budgetline", "--to", to, "-o", name) == {"written": name, "format": to}
         assert Path(name).read_text(encoding="utf-8") == to_linear_format(model, format=to)
     done("export", "m.budgetline", "--to", "solr", "--stage", 2, "--name", "mine", "-o", "m.json")
@@ -177,7 +177,8 @@ REFUSED = {
         ["fit", "train.csv", *SEARCH, "--loss", "poisson"],
         "--loss poisson is for regression, and",
     ),
-    "stream": (["fit", "train.csv", *SEARCH, "--stream"], "--stream is not for --task ranking"),
+    "stream": (["fit", "train.csv", *SEARCH, "--stream"], "--stream is not for --task ranking, which needs chunks"),
+    "time alone": (["fit", "patients.csv", "--time", "months"], "--time needs --event NAME"),
     "folds": (["fit", "train.csv", *SEARCH, "--fold-by", "a"], "use one of --fold-by and --qid"),
     "folds of patients": (["fit", "patients.csv", *PATIENT, "--fold-by", "a"], "--fold-by is for regression and class"),
     "text as grades": (

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
-from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, open_data
+from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeSurvival, open_data
 from budgetline.glm import newton
 from budgetline.glm.families import Logistic, Poisson
 from budgetline.glm.row_blocks import Design
@@ -28,7 +28,8 @@ GROUPS = {f"g{k}": list(range(4 * k, 4 * k + 4)) for k in range(15)}
 
 def settings(monkeypatch, **values):
     for name, value in values.items():
-        monkeypatch.setattr(f"budgetline.glm.newton.{name}", value)
+        where = "rows_engine.RowsEngine.few" if name == "few" else f"newton.{name}"
+        monkeypatch.setattr(f"budgetline.glm.{where}", value)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "softmax", "poisson"])
@@ -36,9 +37,9 @@ def test_an_old_factor_that_grows_leads_to_the_same_models(loss, monkeypatch):
     X, y = table(3 if loss == "softmax" else 2)
     model = AnytimeRegressor(GROUPS, rule="omp", loss="poisson", alpha=1e-3) if loss == "poisson" else None
     model = AnytimeClassifier(GROUPS, rule="omp", alpha=1e-3) if model is None else model
-    settings(monkeypatch, CHEAP=10**9)  # a new, exact Hessian at every step
+    settings(monkeypatch, few=10**9)  # a new, exact Hessian at every step
     fresh = model.fit(X, y).coef_path_
-    settings(monkeypatch, CHEAP=0, PATIENCE=np.inf)  # never a new one
+    settings(monkeypatch, few=0, PATIENCE=np.inf)  # never a new one
     old = model.fit(X, y).coef_path_
     np.testing.assert_allclose(old, fresh, rtol=1e-8, atol=1e-9)
 
@@ -51,7 +52,7 @@ def test_hessians_that_are_updated_in_part_lead_to_the_same_models(loss, signal,
     X, y = table(signal=signal)
     kind = AnytimeClassifier if loss == "logistic" else partial(AnytimeRegressor, loss="poisson")
     model = kind(GROUPS, rule=rule, alpha=alpha)
-    settings(monkeypatch, CHEAP=0, PATIENCE=1, WITHIN=0.0)  # many Hessians, whole ones
+    settings(monkeypatch, few=0, PATIENCE=1, WITHIN=0.0)  # many Hessians, whole ones
     whole = model.fit(X, y).coef_path_
     parts, picked = [], Design.picked
     monkeypatch.setattr(Design, "picked", lambda *args: parts.append(1) or picked(*args))
@@ -66,12 +67,32 @@ def test_nearly_separable_classes_take_fewer_hessians_if_each_serves_for_some_st
     X, y = table(signal=8.0)
     hessians, original = [], newton._metric
     monkeypatch.setattr(newton, "_metric", lambda *args: hessians.append(1) or original(*args))
-    settings(monkeypatch, CHEAP=0)
+    settings(monkeypatch, few=0)
     model = AnytimeClassifier(GROUPS, rule="omp", alpha=1e-5)
     patient, few = model.fit(X, y).coef_path_, len(hessians)
     settings(monkeypatch, PATIENCE=0)  # a new one at every step
     np.testing.assert_allclose(model.fit(X, y).coef_path_, patient, rtol=1e-6, atol=1e-6)
     assert few < 0.5 * (len(hessians) - few)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "cox"])
+def test_standard_errors_from_the_factor_of_the_last_step_are_nearly_exact(loss, monkeypatch):
+    X, y = table()
+    if loss == "cox":
+        time = np.random.default_rng(SEED).exponential(np.exp(-X[:, :20] @ np.full(20, 0.1)))
+        model = AnytimeSurvival(GROUPS, rule="omp", alpha=1e-3)
+        fitted = partial(model.fit, X, time, time < np.quantile(time, 0.8))
+    else:
+        model = AnytimeClassifier(GROUPS, rule="omp", alpha=1e-3)
+        fitted = partial(model.fit, X, y)
+    nearly = fitted().model_.stages.spread.values
+    monkeypatch.setattr("budgetline.glm.generalised_linear.SPREAD_DRIFT", -1.0)  # a new Hessian at every stage
+    monkeypatch.setattr("budgetline.glm.generalised_linear.WITHIN", 0.0)
+    exact = fitted().model_.stages.spread.values
+    alone = exact > 0
+    error = np.abs(np.sqrt(nearly[alone] / exact[alone]) - 1)
+    assert np.quantile(error, 0.9) < 0.05
+    assert error.max() < 0.4
 
 
 @pytest.mark.parametrize("alpha", [1e-1, 1e-4])
@@ -119,7 +140,7 @@ def test_last_steps_find_coefficients_that_a_small_gradient_leaves_open(seed, mo
     model = AnytimeClassifier([list(range(4 * k, 4 * k + 4)) for k in range(10)], rule="omp", alpha=1e-3)
     errors = []
     for close in (np.inf, 1e-11):  # with inf, one last step or none
-        settings(monkeypatch, CHEAP=0, PATIENCE=20, CLOSE=close)  # the Hessian is out of date
+        settings(monkeypatch, few=0, PATIENCE=20, CLOSE=close)  # the Hessian is out of date
         path = model.fit(X, y).coef_path_
         for found in path[::4] * X.std(axis=0):
             chosen, wanted = np.flatnonzero(found), exact_coefficients(X[:, found != 0], y, 1e-3)

@@ -6,7 +6,6 @@ from scipy import sparse
 from scipy.optimize import minimize
 from set_references import listwise, partial_likelihood
 
-from budgetline.glm import sets_engine
 from budgetline.glm.row_sets import query_sets, risk_sets
 from budgetline.glm.sets_engine import SetsEngine
 from budgetline.moments.columns import StandardisedColumns
@@ -91,14 +90,13 @@ def test_scores_far_apart_lose_no_set(kind):
 @pytest.mark.parametrize("storage", ["dense", "sparse"])
 @pytest.mark.parametrize("fewest", [8, 1024])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_engine_sums_what_the_formulas_say(kind, fewest, storage, monkeypatch):
-    monkeypatch.setattr(sets_engine, "FEWEST_ROWS", fewest)
+def test_the_engine_sums_what_the_formulas_say(kind, fewest, storage):
     rng, n = np.random.default_rng(3), 300
     sets, _, weight = problem(kind, 3, n)
     X, order = rng.normal(size=(n, 6)) + 3, rng.permutation(6)
     mean, scale, root = X.mean(axis=0), X.std(axis=0), np.sqrt(weight[sets.order])
     rows = sparse.csc_array(X[sets.order]) if storage == "sparse" else X[sets.order]
-    engine = SetsEngine(StandardisedColumns(rows, mean, scale, root), sets, order)
+    engine = SetsEngine(StandardisedColumns(rows, mean, scale, root), sets, order, fewest)
     assert (len(engine.design.slices) > 10) == (fewest == 8)
     Z = np.hstack([np.ones((len(sets.order), 1)), ((X - mean) / scale)[sets.order][:, order]])
     columns, more = np.array([0, 2, 5, 1]), np.array([0, 2, 5, 1, 3])

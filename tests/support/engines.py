@@ -39,7 +39,8 @@ class PlainEngine:
     """The formulas of ``glm/engines.py`` on a dense Z, one row after another; for a few rows and columns."""
 
     def __init__(self, X, Y, weight, order, loss, eager=False):
-        self.eager, self.n_rows, self.loss = eager, len(X), loss
+        self.few, self.stale = np.inf if eager else 48, np.inf
+        self.n_rows, self.loss = len(X), loss
         self.weight = weight / weight.sum()
         self.sample_size = 1 / (self.weight @ self.weight)
         self.x_mean = self.weight @ X
@@ -71,6 +72,8 @@ def matrices(curvature):
 
 class PlainPoint:
     """A point of a :class:`PlainEngine`."""
+
+    drift = np.inf
 
     def __init__(self, engine, eta):
         self.engine, self.eta = engine, eta

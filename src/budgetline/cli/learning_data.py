@@ -67,7 +67,8 @@ def learning_data(
     source = files.source(options.columns, columns, weight=options.weight, qid=qid, raw=encoding is not None)
     streamed = not (sets or fits_into_memory(source, encoding is not None)) if stream is None else stream
     if sets and streamed:
-        raise Refused(f"--stream is not for --task {task}, which compares rows of different chunks")
+        why = "needs chunks of whole queries: use open_data in Python" if task == "ranking" else "compares all rows"
+        raise Refused(f"--stream is not for --task {task}, which {why}")
     table = None if streamed else files.read_all(source, printer, f"a {task} task" * sets)
     if table is not None and task != "classification":
         table = with_numbers(table, target, printer)
@@ -84,6 +85,8 @@ def _task(
     for option, given, task in (("--qid", options.qid, "ranking"), ("--event", options.event, "survival")):
         if given is not None and wanted not in ("auto", task):
             raise Refused(f"{option} is for --task {task}, and this is --task {wanted}")
+    if options.time is not None and options.event is None:
+        raise Refused("--time needs --event NAME, the column of events; a time without events is a --target")
     asked = "survival" if options.event is not None else "ranking" if options.qid is not None else wanted
     options = columns_for(asked, files, options, fold_by, f"--task {asked}")
     if asked == "auto" and options.qid is not None:

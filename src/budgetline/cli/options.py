@@ -96,7 +96,7 @@ DataFiles = Annotated[
     ),
 ]
 ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A model file, written by 'budgetline fit'.")]
-TargetName = Annotated[str | None, Option("--target", "-t", "--time", metavar="NAME", help="Column to predict.")]
+TargetName = Annotated[str | None, Option("--target", "-t", metavar="NAME", help="Column to predict.")]
 Groups = Annotated[
     Path | None, Option("--groups", "-g", metavar="FILE", help="Groups and costs, YAML. Default: each column a group.")
 ]
@@ -151,6 +151,13 @@ class TargetOptions:
         str | None,
         Option("--event", metavar="NAME", help="Column that says whether the event happened at --time: survival."),
     ] = None
+    time: Annotated[
+        str | None, Option("--time", metavar="NAME", help="The target, if it is a survival time; needs --event.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.time is not None:
+            object.__setattr__(self, "target", self.time)
 
     @property
     def columns(self) -> str | list[str] | None:

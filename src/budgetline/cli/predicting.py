@@ -29,11 +29,12 @@ from budgetline.persistence.model_file import load_linear
 from budgetline.report.builders import task_name
 from budgetline.report.formatting import amount, listed
 
-ExportFormat = Literal["onnx", "solr", "elasticsearch", "vespa", "pmml"]
+ExportFormat = Literal["onnx", "solr", "elasticsearch", "opensearch", "vespa", "pmml"]
 SUFFIXES: dict[str, tuple[str, ...]] = {
     "onnx": (".onnx",),
     "solr": (".json",),
     "elasticsearch": (".json",),
+    "opensearch": (".json",),
     "vespa": (".profile",),
     "pmml": (".pmml", ".xml"),
 }

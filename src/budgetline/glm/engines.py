@@ -116,6 +116,10 @@ class Point(Protocol):
     def risk(self) -> float:
         """The risk."""
 
+    @property
+    def drift(self) -> float:
+        """The mean relative change of curvatures, less one common factor, since the last Hessian; inf if unknown."""
+
     def gradient(self, columns: Positions | None) -> Float:
         """Return minus the gradient of the risk, shape (k, Q)."""
 
@@ -135,12 +139,14 @@ class Point(Protocol):
 class Engine(Protocol):
     """The data behind the points.
 
-    ``eager`` says whether every point comes with its Hessian. ``x_mean`` and ``x_scale`` (D,) are the standardisation
-    of X, in the order of the table, ``y_mean`` (Q,) the mean internal targets, and ``y_spread`` the largest deviation
-    of one: 0 if all are constant.
+    Up to ``few`` parameters, a Hessian takes no longer than a pass: infinite if every pass computes one. A refit begins
+    with a new Hessian if the drift of its point exceeds ``stale``. ``x_mean`` and ``x_scale`` (D,) are the
+    standardisation of X, in the order of the table, ``y_mean`` (Q,) the mean internal targets, and ``y_spread`` the
+    largest deviation of one: 0 if all are constant.
     """
 
-    eager: bool
+    few: float
+    stale: float
     n_rows: int
     x_mean: Float
     x_scale: Float

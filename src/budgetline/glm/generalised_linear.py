@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.budgets import rates_of, unit_of
 from budgetline.glm.engines import Engine
-from budgetline.glm.newton import DIRECT_SIZE, GlmFit, HessianFactor, factored, minimise, with_ridge
+from budgetline.glm.newton import DIRECT_SIZE, WITHIN, GlmFit, HessianFactor, factored, minimise, with_ridge
 from budgetline.leastsquares.gram import columns_of, nested_squares, score_tests, size_classes, whitened_gradients
 from budgetline.leastsquares.rules import RULES, Rule
 from budgetline.messages import warn
@@ -38,8 +38,10 @@ from budgetline.messages import warn
 AFFORDABLE = 10**8
 """``forward`` refits every candidate while candidates × entries of Z are fewer than this."""
 
-SPREAD_WITHIN = 0.05
-"""Standard errors may come from a Hessian that is exact up to this part; exact ones took a third of a sequence."""
+SPREAD_DRIFT = 0.1
+"""While curvatures have drifted less than this, standard errors come from the factor that a refit ends with. On two
+logistic data sets of 20,000 rows 99 of 100 of them were within 0.7 % of exact ones, all within 1.7 %. On generated
+tables of 600 and 2,000 rows nine of ten were within 1.6 %, and the worst was off by 16 %."""
 
 SCREEN = 10.0
 """A refit that would have to gain more than this many times what a Newton step promises is given up."""
@@ -131,9 +133,7 @@ class GeneralisedLinear:
         self._factor = None
         self.stages.append(self._fit.theta)
         if self._after is not None and self._fit.theta.size <= DIRECT_SIZE:
-            whole = self._rule is None  # these rules need the exact factor next
-            factor = self._hessian_factor() if whole else factored(self._fit.hessian(within=SPREAD_WITHIN))
-            self._after(self.columns, factor)
+            self._after(self.columns, self._spread_factor())
         return max(before - self._fit.risk, 0.0)
 
     def _gradient(self) -> Float:
@@ -147,6 +147,16 @@ class GeneralisedLinear:
         cross = self._fit.point.cross(self._fit.columns, others)
         K = solve_triangular(factor, cross, trans="T", check_finite=False)
         return np.asarray(K).reshape(len(K), -1, self._fit.theta.shape[1])
+
+    def _spread_factor(self) -> Float:
+        """Return a factor of the Hessian, good enough for standard errors; refits begin with it."""
+        metric = self._fit.metric
+        if self._rule is None:  # these rules need the exact factor next
+            return self._hessian_factor()
+        if not isinstance(metric, HessianFactor) or self._fit.point.drift > min(SPREAD_DRIFT, self._engine.stale):
+            metric = HessianFactor(factored(self._fit.hessian(within=WITHIN)))
+            self._fit = replace(self._fit, metric=metric)
+        return metric.U
 
     def _hessian_factor(self) -> Float:
         if self._factor is None:
@@ -213,7 +223,7 @@ class GeneralisedLinear:
         unit = vectors[:, there] / np.sqrt(values[there])
         if np.linalg.eigvalsh(unit.T @ now @ unit)[0] < 1e-7:
             warn(
-                "with alpha=0 some samples are fitted perfectly, as when classes are separable: the coefficients have "
-                "no finite optimum and grow until the gradient is below tol. Raise alpha.",
+                "with alpha=0 some samples are fitted perfectly, as when classes or orders are separable: the "
+                "coefficients have no finite optimum and grow until the gradient is below tol. Raise alpha.",
                 ConvergenceWarning,
             )

@@ -34,9 +34,6 @@ from budgetline.arrays import Float, Positions
 from budgetline.glm.engines import Engine, Point
 from budgetline.messages import warn
 
-CHEAP = 48
-"""Up to this many parameters a new Hessian takes no longer than the pass for the gradient (39 columns on 2 cores, 200
-on 16)."""
 DIRECT_SIZE = 1500
 """Systems of several scores with more parameters are solved by conjugate gradients."""
 WITHIN = 0.15
@@ -204,8 +201,8 @@ def minimise(
     gives up if ``hopeless`` is true of the risk and of how much the next step promises to lower it.
     """
     fit = start.widened(columns)
-    cheap = engine.eager or fit.theta.size <= CHEAP
-    known = None if cheap or _many_scores(fit) else start.metric
+    cheap = fit.theta.size <= engine.few
+    known = None if cheap or _many_scores(fit) or start.point.drift > engine.stale else start.metric
     metric: StepMetric | None = None if known is None else known.grown(fit)
     pairs: list[StepPair] = []
     within, previous, before, served, new = WITHIN, np.inf, 0.0, 0, False
@@ -234,8 +231,8 @@ def minimise(
         else:
             metric, within, previous = None, 0.0, np.inf
     warn(
-        f"a stage did not converge (alpha={fit.alpha:g}, gradient {fit.largest:.1g}): the classes may be separable, "
-        "so that the coefficients have no finite optimum. Raise alpha.",
+        f"a stage did not converge (alpha={fit.alpha:g}): the classes, or the order of the rows in their sets, may be "
+        "separable, so that the coefficients have no finite optimum. Raise alpha.",
         ConvergenceWarning,
     )
     return replace(fit, metric=metric)
@@ -243,7 +240,7 @@ def minimise(
 
 def _metric(engine: Engine, fit: GlmFit, within: float) -> StepMetric:
     """Return the metric of the Hessian at a fit, or of one that is nearly the same."""
-    if _many_scores(fit) and not engine.eager:
+    if _many_scores(fit) and fit.theta.size > engine.few:
         return ScoreInverses(fit)
     return HessianFactor(factored(fit.hessian(within=within)))
 

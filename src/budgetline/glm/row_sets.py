@@ -136,7 +136,11 @@ class RowSets:
         part = np.exp(self._log_sums(np.where(self.tied, scores, -np.inf)) - whole) if self._any_tied else 0.0 * whole
         left = 1.0 - self._fraction * part[self._event]
         S = len(self.firsts)
-        sums = [np.bincount(self._event, self._unit * self._fraction**p / left**q, S) for p, q in POWERS]
+        none = np.zeros(S)
+        sums: list[Float] = [self.mass, none, self.mass, none, none]
+        if self._any_tied:
+            terms = (self._unit * self._fraction**p / left**q for p, q in POWERS)
+            sums = [np.bincount(self._event, term, S).astype(np.float64) for term in terms]
         risk = self.mass @ np.where(self.mass > 0, whole, 0.0) + self._unit @ np.log(left) - self.target @ eta
         inside = self._accumulated(np.log(sums[0]) - whole, reverse=True)
         weight = np.exp(scores + np.repeat(inside, self._counts))

@@ -6,7 +6,7 @@ the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
@@ -51,7 +51,8 @@ class RowsEngine:
     blocks have ``fewest`` rows or more.
     """
 
-    eager = False
+    few: float = 48  # 39 columns on 2 cores, 200 on 16
+    stale = np.inf  # with 0.1, two logistic sequences took a tenth longer: their Hessians are updated in part anyway
 
     def __init__(
         self, A: StandardisedColumns, targets: Float, order: Positions, loss: Loss, fewest: int = FEWEST_ROWS
@@ -72,9 +73,10 @@ class RowsEngine:
         return float(self.weight @ self.loss.saturated(self.targets))
 
     def covariance(self, groups: Positions) -> Float:
-        return self.blocks(groups, Curvature(self.local_weight[:, None]), 1)
+        whole = Curvature(self.local_weight[:, None])
+        return blocks_of(self.design, groups, 1, lambda Z, k: self.products(Z, Z, whole, (k, 1, k, 1)))
 
-    def at(self, columns: Positions, theta: Float) -> _RowsPoint:
+    def at(self, columns: Positions, theta: Float) -> RowsPoint:
         Z, right = self.design.of(columns), self.design.put(theta.T)
 
         def of(s: slice) -> tuple[Float, Float, Float]:
@@ -86,24 +88,11 @@ class RowsEngine:
         scores, residuals, descents = zip(*self.design.each(of), strict=True)
         xp = library_of(scores[0])
         eta, residual = (parts[0] if len(parts) == 1 else xp.concat(parts, axis=1) for parts in (scores, residuals))
-        return _RowsPoint(self, eta, residual, columns, on_host(reduce(add, descents)))
+        return RowsPoint(self, eta, residual, columns, on_host(reduce(add, descents)))
 
     def over(self, A: StandardisedColumns) -> RowsEngine:
         """Return the engine of other columns of the same rows."""
         return RowsEngine(A, self.targets, np.arange(A.scale.size), self.loss)
-
-    def blocks(self, groups: Positions, curvature: Curvature, n_scores: int) -> Float:
-        """Return Σ curvature ⊗ zz' of groups (J, s) of one size, without the intercept, shape (J, sQ, sQ)."""
-        size, found = groups.shape[1], []
-        at_once = max(1, TOGETHER // size)
-        for start in range(0, len(groups), at_once):
-            part = groups[start : start + at_once]
-            Z = self.design.plain(part.ravel())
-            H = self.products(Z, Z, curvature, (part.size, n_scores, part.size, n_scores))
-            H = H.reshape(len(part), size, n_scores, len(part), size, n_scores)
-            own = np.einsum("jsqjtr->jsqtr", H)  # the blocks on the diagonal
-            found.append(own.reshape(len(part), size * n_scores, size * n_scores))
-        return np.concatenate([np.empty((0, size * n_scores, size * n_scores)), *found])
 
     def products(
         self, Z: RowBlocks, A: RowBlocks | None, curvature: Curvature, shape: tuple[int, int, int, int]
@@ -146,8 +135,20 @@ class RowsEngine:
         return reduce(add, map_in_threads(of, stripes)).standardised(self.x_mean[index], self.x_scale[index])
 
 
+def blocks_of(design: Design, groups: Positions, n_scores: int, square: Callable[[RowBlocks, int], Float]) -> Float:
+    """Return the blocks (J, sQ, sQ) of groups (J, s) of one size, from ``square``, the products of k columns."""
+    size, found = groups.shape[1], []
+    at_once = max(1, TOGETHER // size)
+    for start in range(0, len(groups), at_once):
+        part = groups[start : start + at_once]
+        H = square(design.plain(part.ravel()), part.size)
+        own = np.einsum("jsqjtr->jsqtr", H.reshape(len(part), size, n_scores, len(part), size, n_scores))
+        found.append(own.reshape(len(part), size * n_scores, size * n_scores))  # the blocks on the diagonal
+    return np.concatenate([np.empty((0, size * n_scores, size * n_scores)), *found])
+
+
 @dataclass(frozen=True)
-class _RowsPoint:
+class RowsPoint:
     """Scores η and residuals ω(y − ∇φ(η)) (Q, n) where the rows are, and minus the gradient (k, Q) for own columns."""
 
     engine: RowsEngine
@@ -173,14 +174,19 @@ class _RowsPoint:
         design = self.engine.design
         if columns is None:
             return design.project(lambda s: self.residual[:, s], len(self.descent[0])).T
-        known = leading(columns, self.own)
-        if known < self.own.size:
-            known = 0
+        known = leading(columns, self.own)  # at least the intercept
         if known == columns.size:
-            return self.descent.copy()
-        Z = design.of(columns) if known == 0 else design.beyond(columns, columns[known:])
+            return self.descent[:known].copy()
+        Z = design.beyond(columns, columns[known:])
         more = design.summed(lambda s: small_product(Z(s), self.residual[:, s].T))
         return np.vstack([self.descent[:known], more])
+
+    @property
+    def drift(self) -> float:
+        if self.engine.kept is None:
+            return np.inf
+        now, before = self.curvature.scale[:, 0], self.engine.kept.curvature
+        return float(np.abs(now - before * (now.sum() / before.sum())).sum() / now.sum())
 
     def hessian(self, columns: Positions, score: int | None = None, within: float = 0.0) -> Float:
         engine, k, Q = self.engine, columns.size, self.descent.shape[1]
@@ -199,7 +205,8 @@ class _RowsPoint:
         return self.engine.products(design.of(columns), A, self.curvature, (k, Q, m, Q)).reshape(k * Q, m * Q)
 
     def blocks(self, groups: Positions) -> Float:
-        return self.engine.blocks(groups, self.curvature, self.descent.shape[1])
+        engine, Q = self.engine, self.descent.shape[1]
+        return blocks_of(engine.design, groups, Q, lambda Z, k: engine.products(Z, Z, self.curvature, (k, Q, k, Q)))
 
     def product(self, columns: Positions, V: Float) -> Float:
         Z, right = self.engine.design.of(columns), self.engine.design.put(V.T)

@@ -54,6 +54,8 @@ class _ModelSums:
         descent, H = self.descent + other.descent, self.H + other.H
         return _ModelSums(self.theta, descent, H, risk, saturated, spread, queries)
 
+    drift = np.inf  # the Hessian is known
+
     def gradient(self, columns: Positions | None) -> Float:
         return self.descent[slice(1, None) if columns is None else columns]
 
@@ -101,7 +103,7 @@ class _ChunkSums:
     classes: Array | None
     first: bool
 
-    def rows(self, chunk: Chunk) -> RowsEngine | SetsEngine:
+    def rows(self, chunk: Chunk) -> RowsEngine:
         weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
         share = weight / self.total_weight
         with chunk.located():
@@ -138,7 +140,7 @@ class SourceEngine:
     weights. Targets that are labels become indicators of ``classes``.
     """
 
-    eager = True
+    few = stale = np.inf
 
     def __init__(
         self,

@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-import numpy as np
-
 from budgetline.arrays import Float
 from budgetline.files import PathName, write_atomically
+from budgetline.glm.families import SquaredError
 from budgetline.glm.set_families import SetFamily
 from budgetline.messages import shown, some
 from budgetline.model.anytime import AnytimeModel
@@ -26,8 +25,6 @@ CONSTANT, TARGET = "constant", "target"
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 FEATURE = re.compile(r"[A-Za-z_]\w*(\([\w., ]+\)(\.[\w.]+)?)?", re.ASCII)
 """Names of functions and attributes in Vespa; those and its rank features, such as ``fieldMatch(title).proximity``."""
-PMML_MEANS: Mapping[str, str] = {"squared_error": "none", "poisson": "exp", "listwise": "none", "cox": "none"}
-"""From scores to predictions, by loss."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def to_linear_format(
         As in ``save``. A model without an encoding.
     path : path, optional
         Also write the text there, in full or not at all.
-    format : {"solr", "elasticsearch", "vespa", "pmml"}
+    format : {"solr", "elasticsearch", "opensearch", "vespa", "pmml"}
         ``"solr"``: a ``LinearModel`` of Solr's learning to rank; of all stages, a list of them. ``"elasticsearch"``:
         the body of ``_createmodel`` of the learning-to-rank plug-in of Elasticsearch and OpenSearch; of all stages, a
         list of bodies. ``"vespa"``: a rank profile with one function per stage. ``"pmml"``: a ``RegressionModel``.
@@ -84,7 +81,7 @@ def to_linear_format(
     Solr, Elasticsearch and Vespa compute one linear function: the ``decision_function`` of two classes, the logarithm
     of the mean for Poisson, else the prediction. Solr and Elasticsearch have no intercept: it is the weight of a
     feature ``constant`` whose value must be 1. For rankings and survival times they omit it, as it changes no order.
-    They compute in single precision. PMML holds probabilities of classes, and means.
+    They compute in single precision. PMML is for models whose predictions are linear: no classes, no Poisson.
 
     Examples
     --------
@@ -123,10 +120,10 @@ def _check_format(model: AnytimeModel, format: object, name: object) -> None:
     if model.encoding is not None:
         encoded = model.source.labels(model.source.read)
         raise TypeError(f"format {shown(format)} holds no encoding, which {some(encoded, 3)} need: use to_onnx")
-    if model.n_targets > 1 and (format != "pmml" or model.classes is None):
+    if model.n_targets > 1:
         raise TypeError(f"format {shown(format)} holds one score, the model has {model.n_targets}: use to_onnx")
-    if format == "pmml" and model.classes is None and model.family.loss not in PMML_MEANS:
-        raise TypeError(f"PMML has no mean for the loss {shown(model.family.loss)}")
+    if format == "pmml" and not isinstance(model.family, SquaredError | SetFamily):
+        raise TypeError(f"PMML holds linear predictions, and the loss is {shown(model.family.loss)}: use to_onnx")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(f"name must be letters, digits and underscores, not first a digit, got {shown(name)}")
 
@@ -186,41 +183,22 @@ def _vespa(stages: list[StageWeights], model: AnytimeModel, name: str) -> str:
 
 
 def _pmml(stages: list[StageWeights], model: AnytimeModel, name: str) -> str:
-    """Return a RegressionModel of one stage; two classes are a softmax, one of whose scores is zero."""
+    """Return a RegressionModel of one stage."""
     if len(stages) != 1:
         raise ValueError("a PMML file holds one stage: leave all_stages out, and name a stage or budget")
-    if model.calibration is not None:
-        raise TypeError(
-            "PMML has no calibrated probabilities, and this model is calibrated: use to_onnx, or fit with "
-            "calibration=None"
-        )
-    stage, classes = stages[0], [] if model.classes is None else list(map(str, model.classes.tolist()))
-    if odd := [label for label in classes if not label.isprintable()]:
-        raise ValueError(f"class {shown(odd[0])} has characters that PMML cannot hold")
-    coef, intercept = stage.coef, stage.intercept
-    if len(classes) == 2:
-        coef, intercept = np.vstack([0 * coef, coef]), np.append(0.0, intercept)
+    (stage,) = stages
     root = Element("PMML", version="4.4", xmlns="http://www.dmg.org/PMML-4_4")
     SubElement(root, "Header", description=f"{model.estimator}, {stage.name}")
     fields = SubElement(root, "DataDictionary")
-    for column in stage.columns:
-        SubElement(fields, "DataField", name=column, optype="continuous", dataType="double")
-    optype, kind = ("categorical", "string") if classes else ("continuous", "double")
-    target = SubElement(fields, "DataField", name=TARGET, optype=optype, dataType=kind)
-    for label in classes:
-        SubElement(target, "Value", value=label)
-    means = "softmax" if classes else PMML_MEANS[model.family.loss]
-    what = "classification" if classes else "regression"
-    found = SubElement(root, "RegressionModel", modelName=stage.name, functionName=what, normalizationMethod=means)
+    found = SubElement(root, "RegressionModel", modelName=stage.name, functionName="regression")
     schema = SubElement(found, "MiningSchema")
-    for column in stage.columns:
+    table = SubElement(found, "RegressionTable", intercept=str(float(stage.intercept[0])))
+    for column in (*stage.columns, TARGET):
+        SubElement(fields, "DataField", name=column, optype="continuous", dataType="double")
+    for column, weight in zip(stage.columns, stage.coef[0].tolist(), strict=True):
         SubElement(schema, "MiningField", name=column)
+        SubElement(table, "NumericPredictor", name=column, coefficient=str(weight))
     SubElement(schema, "MiningField", name=TARGET, usageType="target")
-    for k, (weights, constant) in enumerate(zip(coef.tolist(), intercept.tolist(), strict=True)):
-        category = {"targetCategory": classes[k]} if classes else {}
-        table = SubElement(found, "RegressionTable", {"intercept": str(constant), **category})
-        for column, weight in zip(stage.columns, weights, strict=True):
-            SubElement(table, "NumericPredictor", name=column, coefficient=str(weight))
     indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
 
@@ -228,6 +206,7 @@ def _pmml(stages: list[StageWeights], model: AnytimeModel, name: str) -> str:
 FORMATS: Mapping[str, Callable[[list[StageWeights], AnytimeModel, str], str]] = {
     "solr": _solr,
     "elasticsearch": _elasticsearch,
+    "opensearch": _elasticsearch,
     "vespa": _vespa,
     "pmml": _pmml,
 }
