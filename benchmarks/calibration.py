@@ -77,7 +77,7 @@ def predict_case() -> Measurements:
     model = AnytimeClassifierCV(rule="omp", alphas=[0.01], corrections=[0.0]).fit(X[:2000], y[:2000] > 0)
     plain, K = replace(model.model_, calibration=None), 1 + model.model_.n_stages
     own = replace(plain, calibration=Calibration(np.tile([0.8, 1.2], (K, 1)), np.full(K, 0.1)))
-    works = {"plain": lambda: plain.answer(X, "predict_proba"), "calibrated": lambda: own.answer(X, "predict_proba")}
+    works = {"plain": lambda: plain.result(X, "predict_proba"), "calibrated": lambda: own.result(X, "predict_proba")}
     times = in_turns(works, 501)
     return {"ratio, 20,000 rows": float(np.median(times["calibrated"] / times["plain"]))}
 
