@@ -85,9 +85,9 @@ def test_standard_errors_from_the_factor_of_the_last_step_are_nearly_exact(loss,
     else:
         model = AnytimeClassifier(GROUPS, rule="omp", alpha=1e-3)
         fitted = partial(model.fit, X, y)
+    monkeypatch.setattr("budgetline.glm.generalised_linear.SMALL", 0)
     nearly = fitted().model_.stages.spread.values
-    monkeypatch.setattr("budgetline.glm.generalised_linear.SPREAD_DRIFT", -1.0)  # a new Hessian at every stage
-    monkeypatch.setattr("budgetline.glm.generalised_linear.WITHIN", 0.0)
+    monkeypatch.setattr("budgetline.glm.generalised_linear.SMALL", np.inf)  # a new Hessian at every stage
     exact = fitted().model_.stages.spread.values
     alone = exact > 0
     error = np.abs(np.sqrt(nearly[alone] / exact[alone]) - 1)
