@@ -220,8 +220,7 @@ class AnytimeModel:
     def results_of_stages(self, scores: Float, method: str) -> Array:
         """Turn scores (m, K, P) of all K stages into the results of a method, shape (m, K, …)."""
         m, K, P = scores.shape
-        if method != "decision_function":
-            scores = self.calibrated(scores, np.arange(K))
+        scores = self.calibrated(scores, np.arange(K), method)
         return scores if method == SCORE else self.results(scores.reshape(m * K, P), method).reshape(m, K, -1)
 
     def table(self, X: object, columns: Positions | None = None, watch: Watch | None = None) -> Table:
@@ -233,11 +232,13 @@ class AnytimeModel:
 
     def respond(self, scores: Float, method: str, stage: Stages) -> Array:
         """Turn scores (n, P) at a stage into the result of the estimator's method of this name."""
-        return self.results(scores if method == "decision_function" else self.calibrated(scores, stage), method)
+        return self.results(self.calibrated(scores, stage, method), method)
 
-    def calibrated(self, scores: Float, stage: Stages) -> Float:
-        """Return scores (n, P) of a stage after calibration, for losses and decisions."""
-        return scores if self.calibration is None else self.calibration.apply(scores, stage)
+    def calibrated(self, scores: Float, stage: Stages, method: str = SCORE) -> Float:
+        """Return scores (n, P) of a stage after what a method needs of the calibration."""
+        if self.calibration is None or method == "decision_function":
+            return scores
+        return (self.calibration.decide if method == "predict" else self.calibration.apply)(scores, stage)
 
     def results(self, scores: Float, method: str) -> Array:
         """Turn calibrated scores (n, P) into the result of the estimator's method of this name."""
