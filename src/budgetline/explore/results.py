@@ -44,7 +44,7 @@ def preliminary_part(model: AnytimeModel, before: Sequence[str] | None) -> Part:
     steps = [
         {
             "step": step, "group": group, "cost": cost, "cumulative_cost": spent,
-            "point": None, "value": None, "agreement": None,
+            "point": None, "value": None, "agreement": None, "folds": 0,
             "moved": place[group] - step if group in place else None,
         }
         for step, (group, cost, spent) in enumerate(costs, start=1)
@@ -65,7 +65,8 @@ def order_part(found: Learned, before: Sequence[str] | None) -> Part:
     steps = part["steps"]
     assert isinstance(steps, list)
     for step, point, told in zip(steps, report.points[1:], report.sequence, strict=True):
-        step["point"], step["value"], step["agreement"] = point, report.main_curve.values[point], told.agreement
+        step["point"], step["value"] = point, report.main_curve.values[point]
+        step["agreement"], step["folds"] = told.agreement, told.folds
     return part | {
         "preliminary": False,
         "headline": report.headline,

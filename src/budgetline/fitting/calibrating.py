@@ -1,8 +1,9 @@
 """Learning from held-out scores how to calibrate them: beta calibration for two classes, a temperature for more.
 
 The fit minimises the weighted log loss, with slopes ≥ 0 and a ridge of 1/n towards "as it is": without the ridge, few
-rows of classes that are nearly separable would make probabilities far too sure. Fitted parameters look better than they are, by half a unit of log likelihood each, and cost as much on
-new rows. So a stage is calibrated only if n times the fall of the mean loss exceeds the number of parameters (Akaike).
+rows of classes that are nearly separable would make probabilities far too sure. Fitted parameters look better than they
+are, by half a unit of log likelihood each, and cost as much on new rows. So a stage is calibrated only if n times the
+fall of the mean loss exceeds the number of parameters (Akaike).
 """
 
 from __future__ import annotations

@@ -93,9 +93,9 @@ class OutOfFold:
         return calibration, label_errors(scores, Y, weight, n_rows)
 
     def _held_out(self, training: RowsTraining, costs: Float) -> tuple[Float, Float, Float, float]:
-        """Return scores (n, 1 + stages, P), targets and weights of held-out rows, and how many different rows there are.
+        """Return scores (n, 1 + stages, P), targets and weights of held-out rows, and the number of different rows.
 
-        A row that several folds hold out counts once in all. A fold whose models were too large to keep is fitted again.
+        A row that several folds hold out counts once. A fold whose models were too large to keep is fitted again.
         """
         assert isinstance(self.cv, list)
         every = np.arange(training.rows.n_rows)
@@ -122,7 +122,7 @@ class OutOfFold:
             weight = rows.weights[test] / copies[held]
             parts.append([each[counted] for each in (scores, rows.Y[test], weight, held)])
         scores, Y, weight, held = map(np.concatenate, zip(*parts, strict=True))
-        return scores, Y, weight, effective_number(np.bincount(held, weight))
+        return scores, Y, weight, effective_number(np.bincount(held, weight).astype(np.float64))
 
     def _normal(self, training: MomentsTraining, costs: Float) -> HeldOutErrors | None:
         """Return normal errors with the mean squared errors on the moments of held-out folds."""

@@ -258,7 +258,8 @@ class AnytimeModel:
         """Return a model of other sets of the same groups, whose stages 0, 1, … are like these stages."""
         calibration = None if self.calibration is None else self.calibration.at(like)
         errors = None if self.errors is None else self.errors.at(like)
-        return replace(self, stages=stages, calibration=calibration, errors=errors)
+        learned = {name: value for name, value in self.learned.items() if name != "fold_costs_"}
+        return replace(self, stages=stages, calibration=calibration, errors=errors, learned=learned)
 
     def encode_target(self, y: object, n_samples: int, of: object = None) -> Float:
         """Return y as the targets of the model, (n, …); ``of`` are queries or strata, for losses over sets of rows."""

@@ -73,7 +73,7 @@ class Calibration:
 
     @cached_property
     def _thresholds(self) -> Float:
-        """The largest scores (stages,) that are not positive after calibration, by bisection; infinite if there is none."""
+        """The scores (stages,) above which calibrated ones are positive, by bisection; they may be infinite."""
         every, low, high = np.arange(self.offsets.size), *(np.full(self.offsets.size, end) for end in (-FAR, FAR))
         for _ in range(HALVINGS):
             middle = low + (high - low) / 2

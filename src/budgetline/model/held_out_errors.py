@@ -76,7 +76,7 @@ class HeldOutErrors:
         return PredictionInterval(predicted + scale * below, predicted + scale * above)
 
     def members(self, probabilities: Float, stages: Sequence[int], coverage: float) -> Mask:
-        """Return which classes are in the sets of rows with these probabilities (n, P), by the widest of some stages."""
+        """Return which classes are in the sets of rows with probabilities (n, P), by the largest of the thresholds."""
         rank = np.ceil((self.n_rows + 1) * coverage - ROUNDING)
         most = max(float(self._ranked(stage, rank)[0]) for stage in stages)
         return np.asarray(1 - probabilities <= most + ROUNDING)

@@ -24,6 +24,10 @@ from budgetline.report.formatting import (
 from budgetline.report.sentences import best_stage
 
 SHOWN_THRESHOLDS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+FOLDS_AGREE = (
+    "“Folds that agree” counts the folds that bought the group by the same cost: the folds on which settings were"
+    " chosen, if there are any. If it is low, the place of the group in the order is uncertain."
+)
 FROM_SHARE = 0.1
 """The sentence about the optimum is about this share of the total cost, or the next at which anything is explained."""
 
@@ -56,18 +60,19 @@ def sections(content: Content) -> dict[str, Section]:
 
 
 def _order(content: Content) -> Section:
-    folds = content.measure.folds
+    folds = content.sequence[0].folds if content.sequence else 0
     header = ["step", "group", "columns", "cost", "cumulative cost", "added, training", "explained, training"]
     rows, before = list[tuple[str, ...]](), 0.0
     for step in content.sequence:
         cells = (str(step.step), step.group, str(step.columns), amount(step.cost), amount(step.cumulative_cost))
-        agreement = () if step.agreement is None else (f"{step.agreement} of {folds}",)
+        agreement = () if step.agreement is None else (f"{step.agreement} of {step.folds}",)
         added = None if step.explained is None else step.explained - before
         rows.append((*cells, change(added, "percent"), share(step.explained), *agreement))
         before = step.explained or 0.0
     intro = "The groups in the order in which they are computed, and what each explains in addition to those before it."
     header += ["folds that agree"] if folds else []
-    return Section("The order", intro, tuple(header), tuple(rows), frozenset({1}), _notes_on_groups(content))
+    notes = (*_notes_on_groups(content), *((FOLDS_AGREE,) if folds else ()))
+    return Section("The order", intro, tuple(header), tuple(rows), frozenset({1}), notes)
 
 
 def _notes_on_groups(content: Content) -> tuple[str, ...]:
