@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from typer import Option
@@ -56,6 +56,9 @@ def fit(
     ] = None,
     no_cv: Annotated[bool, Option("--no-cv", help="Choose nothing by cross-validation: alpha from the data.")] = False,
     fold_by: options.FoldBy = None,
+    calibration: Annotated[
+        Literal["auto", "none"] | None, Option(help="Calibrate probabilities on the folds. Default: auto.")
+    ] = None,
     stream: Annotated[
         bool | None, Option("--stream/--in-memory", help="Read in chunks or all at once. Default: all, if they fit.")
     ] = None,
@@ -76,8 +79,11 @@ def fit(
         "schedule": schedule, "max_cost": max_cost, "max_groups": max_groups, "all_groups": all_groups,
         "alpha": learning.alpha, "correction": correction, "rule": rule, "loss": options.LOSS_NAMES.get(loss or ""),
         "pairs": learning.interactions, "start": options.group_names("--start", start, found.group_names) or None,
+        "calibration": calibration,
     }  # fmt: skip
     number = _number_of_folds(cv, no_cv, fold_by, found, learning.alpha, printer)
+    if calibration is not None and (found.task != "classification" or number is None):
+        raise Refused("--calibration is for classification with folds")
     model = _fitted(found, number, settings, printer)
     with writing(output):
         save(model, output)

@@ -158,10 +158,10 @@ def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
     if state.today:
         order = FixedOrder(todays_order(state, state.feature_groups))
         others["today's order"] = (f"as given: {listed(state.today)}", {"schedule": order})
-    methods = [_method("this order", "learned on every fold", found.folds, found.model, total)]
+    methods = [_method("this order", "learned on every fold", found.uncalibrated, found.model, total)]
     for name, (note, settings) in others.items():
         estimator = clone(found.plain).set_params(**settings)
-        folds = fold_curves(estimator, found.sample, state, check, tell, f"comparing with {name}: ")
+        folds, _ = fold_curves(estimator, found.sample, state, check, tell, f"comparing with {name}: ")
         model = Samples(found.sample.X, found.sample.y).fitted(estimator).model_  # type: ignore[attr-defined]
         methods.append(_method(name, note, folds, model, total))
     return {"error": None, "methods": methods}

@@ -67,7 +67,7 @@ class HeldOutErrors:
 
     def interval(self, predicted: Float, stage: int, coverage: float) -> PredictionInterval:
         """Return bounds (n, P) for predictions (n, P) at a stage; infinite if the errors are too few."""
-        n, miss, scale = self.n_rows, (1 - coverage) / 2, self._scale(predicted, stage)
+        n, miss, scale = self.n_rows, (1 - coverage) / 2, self.scale(predicted, stage)
         if self.assumption == NORMAL:
             reach = self.values[stage, :, 0] * -float(ndtri(miss))
             return PredictionInterval(predicted - reach, predicted + reach)
@@ -81,7 +81,8 @@ class HeldOutErrors:
         most = max(float(self._ranked(stage, rank)[0]) for stage in stages)
         return np.asarray(1 - probabilities <= most + ROUNDING)
 
-    def _scale(self, predicted: Float, stage: int) -> Float:
+    def scale(self, predicted: Float, stage: int) -> Float:
+        """Return what errors were divided by at predictions (n, P), shape (P,) or (n, P)."""
         if self.scales.shape[2] == 1:
             return self.scales[stage, :, 0]
         known = zip(predicted.T, self.centres[stage], self.scales[stage], strict=True)

@@ -76,6 +76,7 @@ def describe(
     curves = [curve_record(TRAINING, "this model on its training data", training)]
     if held_out is not None:
         legend = f"held-out: mean of {len(folds)} folds, each with its own order"
+        legend += "" if getattr(model, "calibration", None) is None else ", calibrated like the whole model"
         curves.append(curve_record(CROSS_VALIDATED, legend, held_out))
     linear = model if isinstance(model, AnytimeModel) else None
     chosen = how_chosen(linear) if linear else ""

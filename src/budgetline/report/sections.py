@@ -128,7 +128,8 @@ def _thresholds(content: Content) -> Section | None:
         f" the others {other}. Sensitivity is the share of rows of class {positive} that are called {positive};"
         f" specificity is the share of rows of class {other} that are called {other}. The positive predictive value is"
         f" the share of rows called {positive} that are {positive}; the negative predictive value is the share of rows"
-        f" called {other} that are {other}. All rows are held-out: the models did not learn from them."
+        f" called {other} that are {other}. All rows are held-out: the models of the folds did not learn from them."
+        " Where the model is calibrated, so are they, by the same few numbers per stage, learned from all rows."
     )
     return Section("Choose a threshold", intro, header, tuple(rows), frozenset({0}))
 
@@ -173,8 +174,8 @@ def _intervals(content: Content) -> Section | None:
     header = ("budget from", "groups computed", "from", "to", "width", "measured coverage")
     intro = (
         f"{100 * found.coverage:g} % of the targets of held-out rows lie between these distances from the prediction."
-        " The coverage of each fold is measured with intervals from the other folds, ± its standard error. Intervals"
-        " for single rows, which may be wider where errors are larger, come from predict_interval."
+        " The coverage of each fold is measured with intervals from the other folds, ± its standard error. If the"
+        " intervals of predict_interval grow with the prediction, these are for the mean prediction."
     )
     return Section("How far off are predictions?", intro, header, tuple(rows), frozenset({1}))
 
@@ -213,7 +214,10 @@ def _about_effects(content: Content) -> str:
             " an effect, if the choice of the groups is taken as given."
         )
     else:
-        found += " There are no bands, because the dispersion of the loss, or of so few rows, is unknown."
+        found += (
+            " There are no bands: the dispersion of the loss is unknown, the rows are too few to estimate it, or a plan"
+            " for another loss than squared error was not refitted to the data."
+        )
     if len(content.effects) < content.effects_in_all:
         found += f" These are the {len(content.effects)} effects with the largest range, of {content.effects_in_all:,}."
     return found
@@ -278,6 +282,12 @@ def _about_optimum(found: CertifiedOrder) -> str:
     return f"{first} Averaged over all budgets, it reaches at least {timely} of what the best order could."
 
 
+def _without_intervals(content: Content) -> bool:
+    """Return whether intervals are missing only because rows have weights."""
+    single = content.task.kind == "regression" and len(content.data.target) == 1
+    return content.data.weighted and content.intervals is None and single and content.measure.folds > 0
+
+
 def _details(content: Content) -> Section:
     task, data = content.task, content.data
     target = "frequency of class" if task.classes else "target"
@@ -286,6 +296,7 @@ def _details(content: Content) -> Section:
         ("loss", task.loss),
         ("rows", "unknown" if data.rows is None else f"{data.rows:,}" + (" (weighted)" if data.weighted else "")),
         *((f"{target} {name}", number(value, "general")) for name, value in data.target.items()),
+        *((("intervals", "not measured, because the rows have weights"),) if _without_intervals(content) else ()),
         ("estimator", task.estimator),
         *(setting for setting in content.settings.items() if setting[0] != "loss"),
         ("budgetline", f"{content.version}, {content.date}"),
