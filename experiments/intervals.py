@@ -154,8 +154,8 @@ def report(effort: Effort) -> list[str]:
         "With all groups, intervals are "
         + ", ".join(f"{width[n]:.2f} ({n})" for n in effort.numbers)
         + " times as wide as those of split conformal gradient boosting, which keeps a quarter of the rows for "
-        "calibration. Its intervals have one width for all rows; those of budgetline grow with the prediction where that "
-        "is narrower.",
+        "calibration. Its intervals have one width for all rows; those of budgetline grow with the prediction where "
+        "that is narrower.",
         "",
         "Made by `python experiments/intervals.py --write docs/results/intervals.md`.",
         "",
