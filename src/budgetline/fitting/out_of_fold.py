@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from budgetline.arrays import Float
 from budgetline.budgets import fold_costs, points_of_stages
@@ -20,7 +21,6 @@ from budgetline.fitting.moments_training import MomentsTraining
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.rows_training import RowsTraining
 from budgetline.fitting.training import Training
-from budgetline.glm.families import Family
 from budgetline.glm.set_families import SetFamily
 from budgetline.model.calibration import Calibration
 from budgetline.model.held_out_errors import MOST_RANKS, HeldOutErrors, ranks_of
@@ -83,10 +83,9 @@ class OutOfFold:
         if not isinstance(self.training, RowsTraining) or isinstance(self.training.task.family, SetFamily):
             return None, None
         scores, Y, weight, n_rows = self._held_out(self.training, costs)
-        task = self.training.task
-        assert not isinstance(task.family, SetFamily)
-        if task.classes is None:
-            return None, residual_errors(predictions(task.family, scores), Y, weight, n_rows)
+        if self.training.task.classes is None:
+            flat = self.training.task.family.prediction(scores.reshape(-1, scores.shape[2]))
+            return None, residual_errors(flat.reshape(scores.shape), Y, weight, n_rows)
         calibration = calibration_of(scores, Y, weight, n_rows) if self.calibrate else None
         if calibration is not None:
             scores = calibration.apply(scores, np.arange(scores.shape[1]))
@@ -140,16 +139,10 @@ def effective_number(weight: Float) -> float:
     return max(float(weight.sum() ** 2 / (weight @ weight)), 1.0)
 
 
-def predictions(family: Family, scores: Float) -> Float:
-    """Return the predictions of scores (n, K, P)."""
-    return family.prediction(scores.reshape(-1, scores.shape[2])).reshape(scores.shape)
-
-
 def label_errors(scores: Float, Y: Float, weight: Float, n_rows: float) -> HeldOutErrors:
     """Return 1 − p_y of calibrated scores (n, K, P) of classes."""
     if scores.shape[2] == 1:
-        against = np.where(Y[:, None, 0] > 0, -scores[..., 0], scores[..., 0])
-        found = np.exp(-np.logaddexp(0, -against))
+        found = expit(np.where(Y[:, None, 0] > 0, -scores[..., 0], scores[..., 0]))
     else:
         own = np.einsum("np,nkp->nk", Y, scores)
         found = -np.expm1(own - np.logaddexp.reduce(scores, axis=2))
