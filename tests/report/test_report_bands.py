@@ -155,7 +155,7 @@ def test_measured_coverage_is_that_of_errors_by_size():
     usual = usual_errors(model.model_)[1]
     np.testing.assert_allclose([found.lower, found.upper], usual, rtol=0.1)
     errors = y - model.predict(x[:, None])
-    assert np.mean((errors > found.lower) & (errors < found.upper)) < 0.88  # of one width for all
+    assert np.mean((errors > found.lower) & (errors < found.upper)) < 0.895  # of one width for all
     assert 0.88 < found.covered < 0.92
 
 
