@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from typer import Option
@@ -56,9 +56,7 @@ def fit(
     ] = None,
     no_cv: Annotated[bool, Option("--no-cv", help="Choose nothing by cross-validation: alpha from the data.")] = False,
     fold_by: options.FoldBy = None,
-    calibration: Annotated[
-        Literal["auto", "none"] | None, Option(help="Calibrate probabilities on the folds. Default: auto.")
-    ] = None,
+    calibration: options.Calibrates = None,
     stream: Annotated[
         bool | None, Option("--stream/--in-memory", help="Read in chunks or all at once. Default: all, if they fit.")
     ] = None,
@@ -82,8 +80,6 @@ def fit(
         "calibration": calibration,
     }  # fmt: skip
     number = _number_of_folds(cv, no_cv, fold_by, found, learning.alpha, printer)
-    if calibration is not None and (found.task != "classification" or number is None):
-        raise Refused("--calibration is for classification with folds")
     model = _fitted(found, number, settings, printer)
     with writing(output):
         save(model, output)
@@ -120,6 +116,8 @@ def _apart(found: LearningData) -> Array:
 
 def _fitted(found: LearningData, folds: int | None, settings: dict[str, Any], printer: Printer) -> Estimator:
     """Return an estimator, fitted to the rows in memory, or to a source."""
+    if settings["calibration"] is not None and (found.task != "classification" or folds is None):
+        raise Refused("--calibration is for classification with folds")
     table = found.table
     n_groups, y = len(found.group_names), None if table is None else table.y
     given = {"task": found.task, "encoding": found.encoding, "folds": folds, **settings}
