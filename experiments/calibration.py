@@ -5,7 +5,8 @@ read from the folder that the variable SHARED_DATA names, by default ../shared/d
 table and split, AnytimeClassifierCV learns from the training rows. Four calibrations are compared with none at every
 stage, on the held-out rows. All learn from out-of-fold scores of the training rows: what the library does; beta
 calibration and Platt scaling (or, for several classes, vector scaling and a temperature) at every stage, whether it
-helps or not; and isotonic regression.
+helps or not; and isotonic regression. Few rows have an expected calibration error by chance alone: "over chance" is
+what it exceeds the mean error of labels that are drawn from the same probabilities.
 """
 
 from __future__ import annotations
@@ -47,21 +48,29 @@ TINY = 1e-15
 ISOTONIC = 1e-3
 """Probabilities of isotonic regression are kept this far from 0 and 1: its log loss would be infinite."""
 METHODS = ("none", "library", "beta", "Platt", "isotonic")
-METRICS = ("log loss", "Brier", "ECE")
+METRICS = ("log loss", "Brier", "ECE", "ECE over chance")
+DRAWS = 10
+"""Labels are drawn this often from probabilities that are taken to be true."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Names of the tables, number of splits, most training rows, and whether every column is encoded."""
+    """Names of the tables, numbers of splits, most training rows, and whether every column is encoded.
+
+    ``more`` splits are for tables under 1,000 rows.
+    """
 
     tables: tuple[str, ...]
     splits: int
+    more: int
     rows: int
     encoding: str | None = "spline"
 
 
-FULL = Effort(("heart", "titanic", "hmeq", "telco", "spam", "physionet", "bank", "thyroid", "horse", "mfeat"), 5, 2000)
-QUICK = Effort(("heart",), 2, 200, None)
+FULL = Effort(
+    ("heart", "titanic", "hmeq", "telco", "spam", "physionet", "bank", "thyroid", "horse", "mfeat"), 5, 20, 2000
+)
+QUICK = Effort(("heart",), 2, 2, 200, None)
 
 
 def load(name: str) -> tuple[object, np.ndarray, object]:
@@ -86,6 +95,14 @@ def measures(P: np.ndarray, codes: np.ndarray) -> tuple[float, float, float]:
         gap = np.bincount(bins, P[:, k] - truth[:, k], BINS)
         eces.append(np.abs(gap).sum() / n)
     return loss, brier, float(np.mean(eces))
+
+
+def chance_of(P: np.ndarray) -> float:
+    """Return the mean expected calibration error of labels that are drawn from the probabilities."""
+    rng, last = np.random.default_rng(0), P.shape[1] - 1
+    edges = np.cumsum(P, axis=1)[:, :last]
+    draws = ((rng.random((len(P), 1)) > edges).sum(axis=1) for _ in range(DRAWS))
+    return float(np.mean([measures(P, codes)[2] for codes in draws]))
 
 
 def probabilities(scores: np.ndarray) -> np.ndarray:
@@ -136,7 +153,7 @@ def with_isotonic(scores: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray
 
 
 def one_split(table: object, y: np.ndarray, groups: object, train: np.ndarray, test: np.ndarray, effort: Effort):
-    """Return the measures (methods, stages, 3) on held-out rows, and which stages the library calibrates."""
+    """Return the measures (methods, stages, 4) on held-out rows, and which stages the library calibrates."""
     rows = (lambda t, k: t.iloc[k]) if hasattr(table, "iloc") else (lambda t, k: t[k])
     raw = effort.encoding if hasattr(table, "iloc") else None
     groups = groups if groups is not None else FeatureGroups({name: [name] for name in table.columns})
@@ -155,21 +172,23 @@ def one_split(table: object, y: np.ndarray, groups: object, train: np.ndarray, t
     known, codes = np.concatenate(parts, axis=1), codes[np.concatenate(order)]
     new = [model.decision_function(rows(table, test), stage=0), *model.staged_decision_function(rows(table, test))]
     own = [model.predict_proba(rows(table, test), stage=0), *model.staged_predict_proba(rows(table, test))]
-    found = np.empty((len(METHODS), costs.size - 1, 3))
+    found = np.empty((len(METHODS), costs.size - 1, len(METRICS)))
     for stage in range(1, costs.size):
         plain = probabilities(new[stage])
         learned = [each(known[stage], codes)(new[stage]) for each in (with_beta, with_platt, with_isotonic)]
         for k, P in enumerate([plain, own[stage], *learned]):
-            found[k, stage - 1] = measures(P, held)
+            own_measures = measures(P, held)
+            found[k, stage - 1] = (*own_measures, own_measures[2] - chance_of(P))
     calibrated = 0 if model.model_.calibration is None else model.model_.calibration.calibrated.size
     return found, calibrated / (costs.size - 1)
 
 
 def of_table(name: str, effort: Effort) -> tuple[np.ndarray, float]:
-    """Return measures (splits, methods, points, 3) at ten points of the order, and the share of calibrated stages."""
+    """Return measures (splits, methods, points, 4) at ten points of the order, and the share of calibrated stages."""
     table, y, groups = load(name)
     size = min(effort.rows, int(0.7 * len(y)))
-    splits = StratifiedShuffleSplit(effort.splits, train_size=size, test_size=min(5000, len(y) - size), random_state=0)
+    number = effort.more if len(y) < 1000 else effort.splits
+    splits = StratifiedShuffleSplit(number, train_size=size, test_size=min(5000, len(y) - size), random_state=0)
     results = [one_split(table, y, groups, *split, effort) for split in splits.split(np.zeros(len(y)), y)]
     points = np.linspace(0, 1, 10)
     at = [np.round(points * (found.shape[1] - 1)).astype(int) for found, _ in results]
@@ -189,7 +208,7 @@ def report(effort: Effort) -> list[str]:
 
 def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[str]:
     """Return the lines of the page."""
-    worse, better, halved, off, total = [], 0, 0, 0, 0
+    worse, better, halved, off, total, above, less = [], 0, 0, 0, 0, 0, 0
     for name, (each, _) in measured.items():
         change = each[:, 1] - each[:, 0]
         error = change.std(axis=0, ddof=1) / np.sqrt(len(each))
@@ -203,6 +222,9 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
         was = each[:, 0, :, 2].mean(axis=0)
         off += int((was > 0.03).sum())
         halved += int((each[:, 1, :, 2].mean(axis=0)[was > 0.03] <= was[was > 0.03] / 2).sum())
+        over, now = (each[:, k, :, 3].mean(axis=0) for k in (0, 1))
+        above += int((over > 0.01).sum())
+        less += int((now[over > 0.01] <= over[over > 0.01] / 2).sum())
     losses = {
         m: [np.mean([e[0][:, k, :, j].mean() for e in measured.values()]) for k in range(5)]
         for j, m in enumerate(METRICS)
@@ -214,17 +236,19 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
         f"{losses['log loss'][0]:.4f} to {losses['log loss'][1]:.4f}. It lowers the log loss by more than a standard "
         f"error at {better} of {total} points of the order, and raises the log loss or the Brier score by more than "
         f"that in {len(worse)} cases. Of the {off} points with an expected calibration error above .03, it halves "
-        f"the error at {halved}.",
+        f"the error at {halved}. Most of that error is chance, because a perfect model has some, too: over chance it "
+        f"falls from {losses['ECE over chance'][0]:.4f} to {losses['ECE over chance'][1]:.4f}, and of the {above} "
+        f"points with more than .01 over chance, it halves the excess at {less}.",
         "",
         "Made by `python experiments/calibration.py --write docs/results/calibration.md`.",
         "",
-        f"There are {effort.splits} splits with at most {effort.rows} training rows. Raw tables are encoded with "
-        "splines. Values are means over ten points of the order, evenly spaced from the first stage to the last. "
-        '*library* is `calibration="auto"`; the other methods calibrate every stage. For several classes *beta* is '
-        "vector scaling and *Platt* a temperature. Tables with few held-out rows, such as heart, titanic and horse, "
-        "have a calibration error by chance alone. If every stage is calibrated, the mean log loss is "
-        f"{losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) or {losses['log loss'][4]:.4f} "
-        "(isotonic).",
+        f"There are {effort.splits} splits, {effort.more} of tables under 1,000 rows, with at most {effort.rows} "
+        "training rows. Raw tables are encoded with splines. Values are means over ten points of the order, evenly "
+        'spaced from the first stage to the last. *library* is `calibration="auto"`; the other methods calibrate '
+        "every stage. For several classes *beta* is vector scaling and *Platt* a temperature. *Over chance* is the "
+        "error less the mean error of labels drawn from the same probabilities. If every stage is calibrated, the "
+        f"mean log loss is {losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) or "
+        f"{losses['log loss'][4]:.4f} (isotonic).",
         "",
     ]
     for j, metric in enumerate(METRICS):

@@ -154,7 +154,9 @@ def report(effort: Effort) -> list[str]:
         f"{len(effort.classes)} tables; sets cover more before and just after the first purchase, where few "
         "probabilities differ. Compared with split conformal gradient boosting, which keeps a quarter of the rows for "
         f"calibration, intervals of all groups have {min(width):.2f} to {max(width):.2f} times the width; sets are "
-        f"smaller on {', '.join(smaller) or 'no table'} and larger on {', '.join(larger) or 'no table'}.",
+        f"smaller on {', '.join(smaller) or 'no table'} and larger on {', '.join(larger) or 'no table'}. "
+        "Intervals of boosting have one width for all rows; those of budgetline grow with the prediction if that makes "
+        "them narrower.",
         "",
         "Made by `python experiments/intervals.py --write docs/results/intervals.md`.",
         "",

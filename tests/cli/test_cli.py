@@ -699,6 +699,7 @@ ERRORS = {
     ),
     "poisson of negative numbers": ([*FIT, "--loss", "poisson"], "negative"),
     "folds and none": ([*FIT, "--cv", "3", "--no-cv"], "use one of --cv and --no-cv"),
+    "calibration without folds": ([*FIT, "--no-cv", "--calibration", "none"], "classification with folds"),
     "alpha from the data and folds": (
         [*FIT, "--alpha", "auto"],
         "--alpha auto chooses alpha without folds: add --no-cv",

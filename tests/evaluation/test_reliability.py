@@ -15,6 +15,7 @@ from budgetline import (
     CoverageDisplay,
     ReliabilityDisplay,
 )
+from budgetline.evaluation.reliability import wilson
 
 
 @pytest.fixture(autouse=True)
@@ -113,5 +114,33 @@ def test_errors_say_what_to_do():
         ReliabilityDisplay.from_predictions([0, 1], [0.2, 1.2])
     with pytest.raises(ValueError, match="there are 1 predictions and 2 costs"):
         CoverageDisplay.from_predictions([1.0], [([0.0], [2.0])], [0.0, 1.0])
+    for given in ({"pos_label": "z"}, {"pos_label": 2}):
+        with pytest.raises(ValueError, match=r"is no class: there are '0', '1'"):
+            ReliabilityDisplay.from_predictions([0, 1], [0.2, 0.8], **given)
+    with pytest.raises(ValueError, match=r"predictions have shape \(300,\), but the targets need \(300, 1\)"):
+        CoverageDisplay.from_estimator(AnytimeRegressorCV().fit(X, y), X, y[:, None])
+    with pytest.raises(ValueError, match="y_true holds 'c', but the classes are 'a', 'b'"):
+        CoverageDisplay.from_predictions(["a", "c"], [np.ones((2, 2))], [0.0], classes=["a", "b"])
     with pytest.raises(ValueError, match="no curves"):
         ReliabilityDisplay({})
+
+
+def test_whiskers_are_wilsons_intervals_of_one_standard_error():
+    share, n = np.array([0.0, 0.2, 1.0]), np.array([5.0, 50, 8])
+    lower, upper = wilson(share, n)
+    for end, rows in ((lower, [1, 2]), (upper, [0, 1])):  # a share is one standard error of the end away from it
+        p = end[rows]
+        np.testing.assert_allclose(np.abs(p - share[rows]), np.sqrt(p * (1 - p) / n[rows]))
+    assert lower[0] == pytest.approx(0, abs=1e-12)
+    assert upper[2] == pytest.approx(1)
+    assert upper[0] > 0.1
+    display = ReliabilityDisplay.from_predictions([0, 0, 0, 1, 1, 1], [0.1, 0.1, 0.1, 0.8, 0.8, 0.8], n_bins=2)
+    assert (np.diff(display.curves["predictions"].bounds, axis=0) > 0.2).all()
+
+
+def test_rows_of_one_class_have_a_diagram():
+    X, y = table()
+    model = AnytimeClassifier().fit(X, y > 0)
+    for label, share in ((None, 0.0), (False, 1.0)):
+        (curve,) = ReliabilityDisplay.from_estimator(model, X[y < 0], y[y < 0] > 0, pos_label=label).curves.values()
+        assert (curve.observed == share).all()

@@ -35,7 +35,8 @@ def calibrated(n_classes, seed=0):
 
 def expected(model, X, stage):
     """Return probabilities by the textbook's formula."""
-    scores, (slopes, offsets) = model.decision_function(X, stage=stage), vars(model.model_.calibration).values()
+    scores, known = model.decision_function(X, stage=stage), model.model_.calibration
+    slopes, offsets = known.slopes, known.offsets
     if len(model.classes_) == 3:
         return softmax(slopes[stage] * scores, axis=1)
     p = expit(scores)
@@ -103,6 +104,16 @@ def test_plans_are_calibrated():
     plan = model.plan(sum(COSTS))
     assert plan.model_.calibration.slopes.shape == (5, 2)
     np.testing.assert_allclose(plan.predict_proba(X), model.predict_proba(X, available=plan.groups), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c"), [(0.3, 2, 0.7), (2, 0.1, -5), (0, 1, -0.4), (0, 1, 0.4), (1, 0, -0.4), (1, 0, 0.4), (0, 0, 1)]
+)
+def test_labels_need_only_a_threshold(a, b, c):
+    calibration = Calibration(np.array([[1.0, 1.0], [a, b]]), np.array([0.0, c]))
+    eta = np.random.default_rng(0).normal(0, 4, (2000, 1))
+    for stage in (0, 1, np.arange(2000) % 2):
+        np.testing.assert_array_equal(calibration.decide(eta, stage) > 0, calibration.apply(eta, stage) > 0)
 
 
 def overfitted(seed=0):

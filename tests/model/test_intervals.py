@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, RepeatedKFold, StratifiedKFold
 
 from budgetline import (
     AnytimeClassifier,
@@ -15,7 +15,7 @@ from budgetline import (
     open_data,
     save,
 )
-from budgetline.fitting.out_of_fold import residual_errors
+from budgetline.fitting.out_of_fold import effective_number, residual_errors
 from budgetline.model.held_out_errors import MOST_RANKS, HeldOutErrors
 from budgetline.model.intervals import predict_interval
 
@@ -115,21 +115,21 @@ def test_counts_are_not_negative():
     model = AnytimeRegressorCV(loss="poisson", alphas=[1e-2], corrections=[0.0]).fit(X, y)
     lower, upper = model.predict_interval(X)
     assert lower.min() == 0
-    assert 0.85 < ((lower <= y) & (y <= upper)).mean() < 0.97
+    assert 0.85 < ((lower <= y) & (y <= upper)).mean() < 0.99
 
 
 def test_errors_that_grow_are_divided_by_their_size():
     rng = np.random.default_rng(0)
     predicted = rng.uniform(0, 10, 4000)
     Y = predicted + predicted * rng.normal(size=4000)
-    found = residual_errors(predicted[:, None, None], Y[:, None], np.ones(4000))
+    found = residual_errors(predicted[:, None, None], Y[:, None], np.ones(4000), 4000)
     new = rng.uniform(0, 10, (2000, 1))
     lower, upper = found.interval(new, 0, 0.9)
     width = (upper - lower)[:, 0]
     assert width[new[:, 0] > 8].mean() > 4 * width[new[:, 0] < 2].mean()
     truth = new + new * rng.normal(size=(2000, 1))
     assert 0.88 < ((lower <= truth) & (truth <= upper)).mean() < 0.92
-    plain = residual_errors(predicted[:, None, None], (predicted + rng.normal(size=4000))[:, None], np.ones(4000))
+    plain = residual_errors(predicted[:, None, None], (predicted + rng.normal(size=4000))[:, None], np.ones(4000), 4000)
     assert plain.scales.shape[2] == 1
 
 
@@ -137,7 +137,7 @@ def test_errors_that_grow_are_divided_by_their_size():
 def test_a_few_order_statistics_stand_for_all(n):
     rng = np.random.default_rng(n)
     errors, predicted = rng.normal(size=n), rng.normal(size=n)
-    found = residual_errors(predicted[:, None, None], (predicted + errors)[:, None], np.ones(n))
+    found = residual_errors(predicted[:, None, None], (predicted + errors)[:, None], np.ones(n), n)
     assert found.values.shape == (1, 1, min(n, MOST_RANKS))
     for coverage in (0.5, 0.9, 0.95):
         lower, upper = found.interval(np.zeros((1, 1)), 0, coverage)
@@ -150,10 +150,9 @@ def test_a_few_order_statistics_stand_for_all(n):
 def test_weights_count_like_copies_of_rows():
     rng = np.random.default_rng(0)
     errors, copies = rng.normal(size=(60, 1)), rng.integers(1, 4, 60).astype(float)
-    weighted = residual_errors(np.zeros((60, 1, 1)), errors, copies)
-    repeated = residual_errors(
-        np.zeros((int(copies.sum()), 1, 1)), np.repeat(errors, copies.astype(int), 0), np.ones(int(copies.sum()))
-    )
+    weighted = residual_errors(np.zeros((60, 1, 1)), errors, copies, effective_number(copies))
+    n = int(copies.sum())
+    repeated = residual_errors(np.zeros((n, 1, 1)), np.repeat(errors, copies.astype(int), 0), np.ones(n), n)
     assert weighted.n_rows == pytest.approx(copies.sum() ** 2 / (copies @ copies))
     for coverage in (0.3, 0.6, 0.8):
         found, known = (e.interval(np.zeros((1, 1)), 0, coverage) for e in (weighted, repeated))
@@ -178,6 +177,48 @@ def test_sets_hold_the_classes_above_the_threshold_of_the_textbook(tmp_path):
         np.testing.assert_array_equal(load(tmp_path / "model").predict_set(X, 0.85, stage=stage), found)
 
 
+def test_sets_from_other_groups_than_the_first_hold_the_class_as_often():
+    """Sets without the first group are like stage 0, whose threshold is the share of a class."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 4))
+    y = rng.random(8000) < 1 / (1 + np.exp(-X @ [2.0, 1, 0.5, 0.2]))
+    model = AnytimeClassifierCV(alphas=[1e-2], corrections=[0.0]).fit(X[:1000], y[:1000])
+    new, truth = X[1000:], y[1000:].astype(int)
+    rest = [name for name in model.sequence_.groups if name != "0"]
+    some = new.copy()
+    some[:, 0] = np.nan
+    for found in (
+        *(model.predict_set(new, 0.9, available=rest[:k]) for k in (1, 2, 3)),
+        model.predict_set(some, 0.9, available="auto"),
+    ):
+        assert 0.87 < found[np.arange(7000), truth].mean() < 0.99
+    np.testing.assert_array_equal(model.predict_set(new, available=model.sequence_.groups), model.predict_set(new))
+
+
+def test_rows_of_repeated_folds_count_once():
+    X, y = table(n=80)
+    settings = {"costs": COSTS, "alphas": [0.1], "corrections": [0.0]}
+    again = AnytimeRegressorCV(cv=RepeatedKFold(n_splits=4, n_repeats=5, random_state=0), **settings).fit(X, y)
+    assert again.model_.errors.n_rows == pytest.approx(80)
+    assert np.isinf(again.predict_interval(X, 0.99).lower).all()  # 80 rows say nothing of one in 200
+    twice = [(np.arange(40, 80), np.arange(40)), (np.arange(40), np.arange(40, 80)), (np.arange(40), np.arange(40, 80))]
+    once, more = (AnytimeRegressorCV(cv=folds, **settings).fit(X, y) for folds in (twice[:2], twice))
+    assert more.model_.errors.n_rows == pytest.approx(80)
+    for k in range(5):  # the rows of the repeated fold weigh no more than the others
+        found, known = (each.model_.errors.interval(np.zeros((1, 1)), k, 0.8) for each in (more, once))
+        np.testing.assert_allclose(found, known, atol=0.5)
+
+
+def test_tails_are_exact():
+    rng = np.random.default_rng(0)
+    errors = rng.standard_t(3, 9000)
+    found = residual_errors(np.zeros((9000, 1, 1)), errors[:, None], np.ones(9000), 9000)
+    for coverage in (0.98, 0.998, 0.9995):
+        lower, upper = found.interval(np.zeros((1, 1)), 0, coverage)
+        low = int(9001 * (1 - coverage) / 2 + 1e-9) - 1
+        np.testing.assert_allclose([lower[0, 0], upper[0, 0]], np.sort(errors)[[low, -1 - low]], rtol=1e-9)
+
+
 def test_moments_assume_normal_errors_of_equal_spread():
     X, y = table()
     source = open_data((X, y), chunk_rows=40)
@@ -194,11 +235,11 @@ def test_moments_assume_normal_errors_of_equal_spread():
 def test_normal_errors_have_the_quantiles_of_the_normal_distribution():
     deviation = np.array([[1.0, 3.0], [0.5, 0.0]])
     found = HeldOutErrors.normal(deviation, 10_000.0)
-    for coverage in (0.5, 0.9, 0.99):
+    for coverage in (0.5, 0.9, 0.99, 0.9999):
         for stage in (0, 1):
             lower, upper = found.interval(np.full((1, 2), 7.0), stage, coverage)
             half = norm.ppf((1 + coverage) / 2) * deviation[stage]
-            np.testing.assert_allclose([7 - lower[0], upper[0] - 7], [half, half], rtol=5e-3)
+            np.testing.assert_allclose([7 - lower[0], upper[0] - 7], [half, half], rtol=1e-9)
 
 
 def test_the_errors_say_what_to_do():

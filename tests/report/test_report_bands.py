@@ -7,7 +7,17 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from budgetline import AnytimeClassifier, AnytimeClassifierCV, AnytimeRegressor, AnytimeRegressorCV, make_report
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeClassifierCV,
+    AnytimeRegressor,
+    AnytimeRegressorCV,
+    budget_curve,
+    load,
+    make_report,
+    save,
+    timeliness,
+)
 from budgetline.explore.results import usual_errors
 from budgetline.glm.families import ConvexLoss
 from budgetline.report.builders import effects_record
@@ -51,6 +61,7 @@ def test_classes_weights_and_several_targets_have_no_intervals():
     ):
         report = make_report(model.fit(X, target), X, target, baselines=False, sample_weight=weight, cv=3)
         assert report.intervals is None
+        assert ("not measured, because the rows have weights" in report.to_markdown()) == (weight is not None)
 
 
 def test_bands_are_in_the_pictures_and_in_the_table():
@@ -93,12 +104,63 @@ def test_usual_errors_are_those_of_a_row_of_mean_prediction():
     assert usual_errors(AnytimeRegressor().fit(X, y).model_) is None
 
 
-def test_thresholds_are_about_calibrated_probabilities():
+def needs_calibration():
+    """Return a calibrated model and its data: a linear score of few flags, and an interaction."""
     X, _ = table(400)
-    X[:, :3] = X[:, :3] > 0  # a linear score of few flags, and an interaction: probabilities need calibration
+    X[:, :3] = X[:, :3] > 0
     y = np.random.default_rng(1).random(400) < np.where(X[:, 0] * X[:, 1] > 0, 0.95, 0.05 + 0.1 * X[:, 2])
-    model = AnytimeClassifierCV(alphas=[1e-2], corrections=[0.0], cv=5).fit(X, y)
+    model = AnytimeClassifierCV(costs=[1, 2, 3, 4], alphas=[1e-2], corrections=[0.0], cv=5).fit(X, y)
     assert model.model_.calibration is not None
+    return model, X, y
+
+
+def test_held_out_losses_are_those_of_calibrated_probabilities():
+    model, X, y = needs_calibration()
+    every = np.arange(400)
+    for metric in ("log_loss", "explained"):
+        report = make_report(model, X, y, metric=metric, cv=[(every, every), (every, every)])
+        np.testing.assert_allclose(report.main_curve.values, report.training_curve.values)  # the folds have all rows
+        plain = budget_curve(model.chosen().fit(X, y), X, y, metric=metric)
+        total = model.sequence_.costs.sum()
+        assert report.comparison.methods[0].timeliness == pytest.approx(timeliness(plain, total))
+        assert report.comparison.methods[0].timeliness != pytest.approx(
+            timeliness(budget_curve(model, X, y, metric=metric), total)
+        )
+    assert report.main_curve.label.endswith("calibrated like the whole model")
+
+
+def test_folds_that_agree_are_those_of_the_model(tmp_path):
+    model, X, y = needs_calibration()
+    save(model, tmp_path / "model")
+    for report in (make_report(model, X, y, baselines=False, cv=3), make_report(load(tmp_path / "model"))):
+        assert [step.agreement for step in report.sequence] == model.folds_that_agree_.tolist()
+        assert {step.folds for step in report.sequence} == {5}
+        assert "5 of 5" in report.to_markdown()
+    columns = load(tmp_path / "model").sequence_.to_dict()
+    assert columns["folds_that_agree"] == model.folds_that_agree_.tolist()
+    assert "of 5 folds" in str(model.sequence_)
+    assert "of 5 folds" in model.sequence_.to_html()
+    plan = model.plan(3)
+    save(plan, tmp_path / "plan")
+    assert "folds_that_agree" not in load(tmp_path / "plan").sequence_.to_dict()
+
+
+def test_measured_coverage_is_that_of_errors_by_size():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1, 10, 1500)
+    y = x * (1 + rng.normal(size=1500) / 4)
+    model = AnytimeRegressorCV(alphas=[1e-4], corrections=[0.0]).fit(x[:, None], y)
+    assert model.model_.errors.scales.shape[2] > 1
+    found = make_report(model, x[:, None], y, baselines=False).intervals.stages[1]
+    usual = usual_errors(model.model_)[1]
+    np.testing.assert_allclose([found.lower, found.upper], usual, rtol=0.1)
+    errors = y - model.predict(x[:, None])
+    assert np.mean((errors > found.lower) & (errors < found.upper)) < 0.895  # of one width for all
+    assert 0.88 < found.covered < 0.92
+
+
+def test_thresholds_are_about_calibrated_probabilities():
+    model, X, y = needs_calibration()
     found = make_report(model, X, y, baselines=False, cv=[(np.arange(400), np.arange(400))]).probabilities
     for each in found.stages:  # the fold has all rows, so its model is the whole one
         p = model.predict_proba(X, stage=each.stage)[:, 1]

@@ -56,6 +56,7 @@ def fit(
     ] = None,
     no_cv: Annotated[bool, Option("--no-cv", help="Choose nothing by cross-validation: alpha from the data.")] = False,
     fold_by: options.FoldBy = None,
+    calibration: options.Calibrates = None,
     stream: Annotated[
         bool | None, Option("--stream/--in-memory", help="Read in chunks or all at once. Default: all, if they fit.")
     ] = None,
@@ -76,6 +77,7 @@ def fit(
         "schedule": schedule, "max_cost": max_cost, "max_groups": max_groups, "all_groups": all_groups,
         "alpha": learning.alpha, "correction": correction, "rule": rule, "loss": options.LOSS_NAMES.get(loss or ""),
         "pairs": learning.interactions, "start": options.group_names("--start", start, found.group_names) or None,
+        "calibration": calibration,
     }  # fmt: skip
     number = _number_of_folds(cv, no_cv, fold_by, found, learning.alpha, printer)
     model = _fitted(found, number, settings, printer)
@@ -118,6 +120,8 @@ def _apart(found: LearningData) -> Array:
 
 def _fitted(found: LearningData, folds: int | None, settings: dict[str, Any], printer: Printer) -> Estimator:
     """Return an estimator, fitted to the rows in memory, or to a source."""
+    if settings["calibration"] is not None and (found.task != "classification" or folds is None):
+        raise Refused("--calibration is for classification with folds")
     table = found.table
     n_groups, y = len(found.group_names), None if table is None else table.y
     given = {"task": found.task, "encoding": found.encoding, "folds": folds, **settings}

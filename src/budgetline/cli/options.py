@@ -115,6 +115,9 @@ Missing = Annotated[
         help="Text that means a missing value in CSV files; repeatable. Default: NA, ?, … and empty.",
     ),
 ]
+Calibrates = Annotated[
+    Literal["auto", "none"] | None, Option(help="Calibrate probabilities on the folds. Default: auto.")
+]
 FoldBy = Annotated[
     str | None,
     Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),

@@ -109,7 +109,7 @@ class Printer:
         columns, expected, training = model.sequence.to_dict(), held_out_of(model), training_curve(model).values
         rows = [
             [str(step), group, amount(cost), amount(total), f"{gain:.5g}", share(training[step])]
-            for step, group, cost, total, gain, _ in zip(*columns.values(), strict=True)
+            for step, group, cost, total, gain, *_ in zip(*columns.values(), strict=True)
         ]
         header = ["step", "group", "cost", "cumulative", "gain", "explained (training)"]
         if expected is not None:

@@ -61,6 +61,9 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         the row could be any of them; an empty one that it is like no class in particular. Where few probabilities
         differ, as after one group of two values, sets cover more than asked.
 
+        Coverage is over all rows: a rare class may be in far fewer of its own sets. If its rows matter as much, learn
+        with ``class_weight="balanced"``.
+
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)

@@ -53,7 +53,8 @@ class Effect(Tabular):
         Whether outputs are classes.
     errors : array like ``values``, or None
         Standard errors of the values, given the choice of the groups: the noise of the rows, and the ridge as a prior.
-        None if the dispersion of the loss is unknown, as for a ``ConvexLoss``, or too few rows are left to estimate it.
+        None if the dispersion of the loss is unknown, as for a ``ConvexLoss``, or too few rows are left to estimate it,
+        or for plans of other losses than squared error that were not refitted.
     free : float
         Degrees of freedom of the standard errors: infinity, if the dispersion is known.
 
@@ -234,8 +235,8 @@ def coef_errors_of(fitted: object, *, stage: int | None = None, budget: float | 
     known, columns = stages.errors_at(at, model.alpha), stages.at_stage(at).columns
     if columns.size and known is None:
         raise ValueError(
-            f"standard errors at stage {at} are not known: the dispersion of the loss is unknown, or the rows are too "
-            "few to estimate it"
+            f"standard errors at stage {at} are not known: the dispersion of the loss is unknown, the rows are too few "
+            "to estimate it, or this is a plan that was not refitted: pass X and y to plan"
         )
     found = np.zeros((model.n_targets, stages.scale.size))
     for d, place in zip(columns.tolist(), stages.places(columns).tolist(), strict=True):

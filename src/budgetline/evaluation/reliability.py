@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import column_or_1d
 
-from budgetline.arrays import Array, Float
+from budgetline.arrays import Array, Float, Mask
 from budgetline.evaluation.displays import Artist, pyplot
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.inputs import check_integer, check_number, check_weight
@@ -30,9 +31,9 @@ class Reliability(NamedTuple):
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.rows))
 
     @property
-    def errors(self) -> Float:
-        """Standard errors of the observed shares."""
-        return np.sqrt(self.observed * (1 - self.observed) / self.rows)
+    def bounds(self) -> Float:
+        """Ends of an interval of one standard error around each observed share, (2, bins)."""
+        return wilson(self.observed, self.rows)
 
     @classmethod
     def of(cls, positive: Array, probability: Float, weight: Float, n_bins: int) -> Reliability:
@@ -46,6 +47,12 @@ class Reliability(NamedTuple):
         return cls(said[kept] / rows[kept], came[kept] / rows[kept], np.asarray(rows[kept], dtype=np.float64))
 
 
+def wilson(share: Float, n_rows: float | Float) -> Float:
+    """Return the ends (2, K) of Wilson's interval of one standard error; it has a width also at shares 0 and 1."""
+    middle, half = share + 0.5 / n_rows, np.sqrt(share * (1 - share) / n_rows + 0.25 / n_rows**2)
+    return np.array([middle - half, middle + half]) / (1 + 1 / n_rows)
+
+
 class ReliabilityDisplay:
     """Reliability diagram: how often a class occurs where a probability is predicted. Needs matplotlib to plot.
 
@@ -57,7 +64,7 @@ class ReliabilityDisplay:
     Attributes
     ----------
     curves : dict name -> Reliability
-        ``predicted``, ``observed``, ``errors`` and ``rows`` of bins, and ``ece``, the expected calibration error.
+        ``predicted``, ``observed``, ``bounds`` and ``rows`` of bins, and ``ece``, the expected calibration error.
     ax_, figure_, lines_ : matplotlib axes, figure and containers
         Where the curves are drawn, and the error bars of each.
 
@@ -93,7 +100,8 @@ class ReliabilityDisplay:
         k = _class_of(classes, given.pop("pos_label", None))
         views = ((names[stage], view) for stage, view in enumerate(held.views()) if stage in names)
         found = {name: view.respond("predict_proba")[:, k] for name, view in views}
-        return cls.from_predictions(y, found, pos_label=classes[k], **given)
+        own = held.targets[:, 0] > 0.5 if classes.size == 2 else held.targets[:, k] > 0.5
+        return cls._of(own if classes.size > 2 or k else ~own, found, **given)
 
     @classmethod
     def from_predictions(
@@ -112,20 +120,33 @@ class ReliabilityDisplay:
         second of two; each of the ``n_bins`` bins has about the same number of rows. ``plot`` goes to the method
         ``plot``.
         """
-        y, check = np.asarray(y_true), check_integer("n_bins", n_bins, ge=1)
-        weight, found = check_weight(sample_weight, y.size), dict[str, Reliability]()
+        y = column_or_1d(y_true)
         labels = np.unique(y)
-        positive = y == (labels[_class_of(labels, None)] if pos_label is None else pos_label)
         several = probabilities if isinstance(probabilities, Mapping) else {"predictions": probabilities}
+        positive = y == labels[_class_of(labels, pos_label)]
+        return cls._of(positive, several, n_bins=n_bins, sample_weight=sample_weight, **plot)
+
+    @classmethod
+    def _of(
+        cls,
+        positive: Mask,
+        several: Mapping[str, ArrayLike],
+        *,
+        n_bins: int = 10,
+        sample_weight: object = None,
+        **plot: object,
+    ) -> ReliabilityDisplay:
+        bins, n, found = check_integer("n_bins", n_bins, ge=1), positive.size, dict[str, Reliability]()
+        weight = check_weight(sample_weight, n)
         for name, each in several.items():
             p = np.asarray(each, dtype=np.float64)
-            if p.shape != y.shape or not np.all((p >= 0) & (p <= 1)):
-                raise ValueError(f"{shown(name)} must hold one number between 0 and 1 for each of the {y.size} rows")
-            found[name] = Reliability.of(positive, p, np.ones(y.size) if weight is None else weight, check)
+            if p.shape != positive.shape or not np.all((p >= 0) & (p <= 1)):
+                raise ValueError(f"{shown(name)} must hold one number between 0 and 1 for each of the {n} rows")
+            found[name] = Reliability.of(positive, p, np.ones(n) if weight is None else weight, bins)
         return cls(found).plot(**plot)
 
     def plot(self, ax: Artist = None, **line: object) -> ReliabilityDisplay:
-        """Draw the shares with their standard errors, and the diagonal, into ``ax`` or new axes.
+        """Draw the shares with intervals of one standard error, and the diagonal, into ``ax`` or new axes.
 
         ``line`` goes to matplotlib's ``errorbar``.
         """
@@ -134,7 +155,8 @@ class ReliabilityDisplay:
         ax.plot([0, 1], [0, 1], "--", color="0.6", linewidth=1)
         for name, each in self.curves.items():
             style = {"fmt": "o-", "capsize": 2, "label": f"{name}: calibration error {each.ece:.3f}", **line}
-            self.lines_.append(ax.errorbar(each.predicted, each.observed, each.errors, **style))
+            reach = np.maximum(np.abs(each.bounds - each.observed), 0)
+            self.lines_.append(ax.errorbar(each.predicted, each.observed, reach, **style))
         ax.set(xlabel="predicted probability", ylabel="observed share", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         ax.legend()
         return self
@@ -150,7 +172,7 @@ class CoverageDisplay:
     coverage : float
         The share that was asked for.
     n_rows : float
-        Number of rows, for ``errors`` (K,), the standard errors of the shares.
+        Number of rows, for ``bounds`` (2, K): intervals of one standard error around the shares.
 
     Attributes
     ----------
@@ -168,7 +190,7 @@ class CoverageDisplay:
     def __init__(self, costs: ArrayLike, covered: ArrayLike, sizes: ArrayLike, coverage: float, n_rows: float) -> None:
         self.costs, self.covered, self.sizes = (np.asarray(part, dtype=np.float64) for part in (costs, covered, sizes))
         self.coverage = check_number("coverage", coverage, gt=0, lt=1)
-        self.errors = np.sqrt(self.covered * (1 - self.covered) / n_rows)
+        self.bounds = wilson(self.covered, n_rows)
 
     @classmethod
     def from_estimator(
@@ -202,18 +224,23 @@ class CoverageDisplay:
         a set, if there are ``classes`` (P,), is a bool array (n, P). ``y_true`` are the targets, ``sample_weight``
         weights of the rows. ``plot`` goes to the method ``plot``.
         """
-        y, found = np.asarray(y_true), []
+        y, found = np.asarray(y_true), list[list[float]]()
+        known = None if classes is None else np.asarray(classes)
+        if known is not None and (odd := np.setdiff1d(y, known)).size:
+            raise ValueError(
+                f"y_true holds {some(map(str, odd.tolist()))}, but the classes are {some(map(str, known))}"
+            )
         if len(predictions) != len(costs):
             raise ValueError(f"there are {len(predictions)} predictions and {len(costs)} costs")
         weight = check_weight(sample_weight, len(y))
         weight = np.ones(len(y)) if weight is None else weight
         for each in predictions:
-            if classes is None:
-                lower, upper = (np.asarray(bound, dtype=np.float64) for bound in each)
+            if known is None:
+                lower, upper = (_shaped(bound, y.shape, np.float64) for bound in each)
                 inside, size = (lower <= y) & (y <= upper), upper - lower
             else:
-                members = np.asarray(each, dtype=bool)
-                inside, size = (members & (y[:, None] == np.asarray(classes))).any(axis=1), members.sum(axis=1)
+                members = _shaped(each, (len(y), known.size), np.bool_)
+                inside, size = (members & (y[:, None] == known)).any(axis=1), members.sum(axis=1)
             found.append([np.average(part.reshape(len(y), -1).mean(axis=1), weights=weight) for part in (inside, size)])
         covered, sizes = np.reshape(found, (-1, 2)).T
         return cls(costs, covered, sizes, coverage, float(weight.sum() ** 2 / (weight @ weight))).plot(**plot)
@@ -224,16 +251,24 @@ class CoverageDisplay:
         ``ax`` are axes to draw into, ``line`` goes to matplotlib's ``plot``.
         """
         self.ax_ = ax = pyplot().subplots(layout="constrained")[1] if ax is None else ax
-        self.figure_, lower = ax.figure, self.covered - self.errors
+        self.figure_, (lower, upper) = ax.figure, self.bounds
         style = {"drawstyle": "steps-post", "marker": "o", "label": "measured", **line}
         (self.line_,) = ax.plot(self.costs, self.covered, **style)
         shade = {"color": self.line_.get_color(), "alpha": 0.2, "linewidth": 0, "step": "post"}
-        self.band_ = ax.fill_between(self.costs, lower, self.covered + self.errors, **shade)
+        self.band_ = ax.fill_between(self.costs, lower, upper, **shade)
         ax.axhline(self.coverage, linestyle="--", color="0.45", linewidth=1.2, label=f"asked for: {self.coverage:g}")
         low = min(self.coverage, float(lower.min()))
         ax.set(xlabel="cost", ylabel="share of targets inside", ylim=(max(0.0, 2 * low - 1), 1))
         ax.legend()
         return self
+
+
+def _shaped(given: ArrayLike, shape: tuple[int, ...], kind: type) -> Array:
+    """Return predictions as an array, of the shape that belongs to the targets."""
+    found: Array = np.asarray(given, dtype=kind)
+    if found.shape != shape:
+        raise ValueError(f"predictions have shape {found.shape}, but the targets need {shape}")
+    return found
 
 
 def _class_of(classes: Array, pos_label: object) -> int:

@@ -19,11 +19,12 @@ from budgetline.evaluation.resampling import Samples, folds_in_words, make_folds
 from budgetline.explore.session_data import Sample
 from budgetline.explore.state import State
 from budgetline.messages import cut, hold_warnings, printable
-from budgetline.model.anytime import AnytimeModel
+from budgetline.model.anytime import AnytimeModel, Staged
 from budgetline.progress import watching
 from budgetline.report import Report
 from budgetline.report.builders import describe
 from budgetline.report.formatting import said_once
+from budgetline.report.on_folds import calibrated_curve
 
 Tell = Callable[[str, int, int], None]
 """Is told what is being done, how many steps are done, and of how many."""
@@ -35,7 +36,8 @@ Check = Callable[[], None]
 class Learned:
     """A model of the whole table, its curve there, and the curves of the models of the folds on held-out rows.
 
-    ``estimator`` holds the model. ``plain`` is not fitted: it learns with what was chosen. ``notes`` are warnings.
+    ``estimator`` holds the model. ``plain`` is not fitted: it learns with what was chosen. ``folds`` are calibrated
+    like the model; ``uncalibrated`` are not, and are compared with other orders. ``notes`` are warnings.
     """
 
     state: State
@@ -44,6 +46,7 @@ class Learned:
     plain: Estimator
     training: BudgetCurve
     folds: tuple[BudgetCurve, ...]
+    uncalibrated: tuple[BudgetCurve, ...]
     notes: tuple[str, ...]
 
     @property
@@ -96,16 +99,26 @@ def telling(check: Check, tell: Tell, text: str, unit: str = "group") -> Abstrac
 
 
 def fold_curves(
-    estimator: object, sample: Sample, state: State, check: Check, tell: Tell, what: str = ""
-) -> tuple[BudgetCurve, ...]:
-    """Return the curve of every fold on its held-out rows."""
+    estimator: object,
+    sample: Sample,
+    state: State,
+    check: Check,
+    tell: Tell,
+    what: str = "",
+    whole: Staged | None = None,
+) -> tuple[tuple[BudgetCurve, ...], tuple[BudgetCurve, ...]]:
+    """Return the curves of the folds on their held-out rows, as they are, and calibrated like a whole model."""
     rows, classes, curves = Samples(sample.X, sample.y), state.task == "classification", list[BudgetCurve]()
+    calibrated = list[BudgetCurve]()
     splits = rows.splits(make_folds(FOLDS, classes), classes)
     for k, (train, test) in enumerate(splits, start=1):
         with telling(check, tell, f"{what}fold {k} of {len(splits)}"):
             found = rows.take(train).fitted(estimator)
-        curves.append(rows.take(test).curve(found, state.metric))
-    return tuple(curves)
+        held = rows.take(test)
+        curves.append(held.curve(found, state.metric))
+        own = None if whole is None else calibrated_curve(whole, found, held, state.metric)
+        calibrated.append(curves[-1] if own is None else own)
+    return tuple(curves), tuple(calibrated)
 
 
 def learn(sample: Sample, state: State, check: Check, tell: Tell, show: Callable[[AnytimeModel], None]) -> Learned:
@@ -121,7 +134,7 @@ def learn(sample: Sample, state: State, check: Check, tell: Tell, show: Callable
         with telling(check, tell, "choosing settings on folds", "fold fit"):
             fitted = fit(estimator_of(state, sample), sample)
         plain = unsearched(fitted)
-        folds = fold_curves(plain, sample, state, check, tell)
+        as_they_are, folds = fold_curves(plain, sample, state, check, tell, whole=fitted.model_)
         training = budget_curve(fitted, sample.X, sample.y, metric=state.metric)
     notes = tuple(cut(printable(text)) for text, _ in said_once(warnings))
-    return Learned(state, sample, fitted, plain, training, folds, notes)
+    return Learned(state, sample, fitted, plain, training, folds, as_they_are, notes)

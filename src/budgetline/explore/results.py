@@ -46,7 +46,7 @@ def preliminary_part(model: AnytimeModel, before: Sequence[str] | None) -> Part:
     steps = [
         {
             "step": step, "group": group, "columns": widths.get(group, 0), "cost": cost, "cumulative_cost": spent,
-            "point": None, "value": None, "agreement": None,
+            "point": None, "value": None, "agreement": None, "folds": 0,
             "moved": place[group] - step if group in place else None,
         }
         for step, (group, cost, spent) in enumerate(costs, start=1)
@@ -67,7 +67,8 @@ def order_part(found: Learned, before: Sequence[str] | None) -> Part:
     steps = part["steps"]
     assert isinstance(steps, list)
     for step, point, told in zip(steps, report.points[1:], report.sequence, strict=True):
-        step["point"], step["value"], step["agreement"] = point, report.main_curve.values[point], told.agreement
+        step["point"], step["value"] = point, report.main_curve.values[point]
+        step["agreement"], step["folds"] = told.agreement, told.folds
     return part | {
         "preliminary": False,
         "headline": report.headline,
@@ -159,10 +160,10 @@ def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
     if state.today:
         order = FixedOrder(todays_order(state, state.feature_groups))
         others["today's order"] = (f"as given: {listed(state.today)}", {"schedule": order})
-    methods = [_method("this order", "learned on every fold", found.folds, found.model, total)]
+    methods = [_method("this order", "learned on every fold", found.uncalibrated, found.model, total)]
     for name, (note, settings) in others.items():
         estimator = clone(found.plain).set_params(**settings)
-        folds = fold_curves(estimator, found.sample, state, check, tell, f"comparing with {name}: ")
+        folds, _ = fold_curves(estimator, found.sample, state, check, tell, f"comparing with {name}: ")
         model = Samples(found.sample.X, found.sample.y).fitted(estimator).model_  # type: ignore[attr-defined]
         methods.append(_method(name, note, folds, model, total))
     return {"error": None, "methods": methods}

@@ -19,6 +19,8 @@ from a file.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from budgetline.fitting.agreement import warn_if_rounded, warn_of_lost_columns
 from budgetline.fitting.fold_search import choose_on_folds
 from budgetline.fitting.interactions import add_pairs
@@ -52,16 +54,18 @@ def fit_model(training: Training, recipe: Recipe) -> AnytimeModel:
     if recipe.search is not None:
         training, recipe, learned, folds = choose_on_folds(training, recipe, recipe.search)
     fitted = training.fit(recipe)
+    stages = fitted.stages
     if folds is not None:
-        learned["fold_costs_"] = folds.reached(fitted.stages.sequence)
-        calibration, errors = folds.certainty(fitted.stages.sequence)
+        learned["fold_costs_"] = reached = folds.reached(stages.sequence)
+        calibration, errors = folds.certainty(stages.sequence)
+        stages = replace(stages, sequence=replace(stages.sequence, fold_costs=reached))
     if recipe.auto:
         learned["alpha_"] = fitted.recipe.alpha
     _check(fitted, recipe, training.layout, chosen="alpha_" in learned)
     layout = training.layout
     return AnytimeModel(
         layout=layout,
-        stages=fitted.stages.embedded(layout.read, layout.n_features),
+        stages=stages.embedded(layout.read, layout.n_features),
         family=training.task.family,
         target_shape=training.task.target_shape,
         alpha=fitted.recipe.alpha,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from budgetline.arrays import Float
 from budgetline.budgets import fold_costs, points_of_stages
@@ -20,10 +21,9 @@ from budgetline.fitting.moments_training import MomentsTraining
 from budgetline.fitting.recipe import Recipe
 from budgetline.fitting.rows_training import RowsTraining
 from budgetline.fitting.training import Training
-from budgetline.glm.families import Family
 from budgetline.glm.set_families import SetFamily
 from budgetline.model.calibration import Calibration
-from budgetline.model.held_out_errors import MOST_RANKS, HeldOutErrors
+from budgetline.model.held_out_errors import MOST_RANKS, HeldOutErrors, ranks_of
 from budgetline.model.stages import StagedModel
 from budgetline.moments.moments import Split
 from budgetline.sequencing.sequence import GroupSequence
@@ -82,30 +82,31 @@ class OutOfFold:
             return None, self._normal(self.training, costs)
         if not isinstance(self.training, RowsTraining) or isinstance(self.training.task.family, SetFamily):
             return None, None
-        scores, Y, weight = self._held_out(self.training, costs)
-        task = self.training.task
-        assert not isinstance(task.family, SetFamily)
-        if task.classes is None:
-            return None, residual_errors(predictions(task.family, scores), Y, weight)
-        calibration = calibration_of(scores, Y, weight) if self.calibrate else None
+        scores, Y, weight, n_rows = self._held_out(self.training, costs)
+        if self.training.task.classes is None:
+            flat = self.training.task.family.prediction(scores.reshape(-1, scores.shape[2]))
+            return None, residual_errors(flat.reshape(scores.shape), Y, weight, n_rows)
+        calibration = calibration_of(scores, Y, weight, n_rows) if self.calibrate else None
         if calibration is not None:
             scores = calibration.apply(scores, np.arange(scores.shape[1]))
-        return calibration, label_errors(scores, Y, weight)
+        return calibration, label_errors(scores, Y, weight, n_rows)
 
-    def _held_out(self, training: RowsTraining, costs: Float) -> tuple[Float, Float, Float]:
-        """Return scores (n, 1 + stages, P), targets and weights of held-out rows of positive weight.
+    def _held_out(self, training: RowsTraining, costs: Float) -> tuple[Float, Float, Float, float]:
+        """Return scores (n, 1 + stages, P), targets and weights of held-out rows, and the number of different rows.
 
-        A fold whose models were too large to keep is fitted again.
+        A row that several folds hold out counts once. A fold whose models were too large to keep is fitted again.
         """
         assert isinstance(self.cv, list)
         every = np.arange(training.rows.n_rows)
         splits: list[Split] = [(every[train], every[test]) for train, test in self.cv]  # they may be masks
         training = replace(training, rows=training.rows.rescaled()[0])
-        random, n_rows = np.random.default_rng(0), sum(test.size for _, test in splits)
+        random, copies = np.random.default_rng(0), np.bincount(np.concatenate([test for _, test in splits]))
+        share = MOST_ROWS / copies.sum()
         parts = []
         for (train, test), fold in zip(splits, self.folds, strict=True):
-            if n_rows > MOST_ROWS:
-                test = np.sort(random.permutation(test)[: -(-test.size * MOST_ROWS // n_rows)])
+            if share < 1:
+                test = np.sort(random.permutation(test)[: int(np.ceil(test.size * share))])
+            held = test
             rows, stages, encoding = training.rows, fold.stages, fold.encoding
             if stages is None:
                 again, recipe = training.part(train), self.recipe
@@ -114,12 +115,13 @@ class OutOfFold:
                 stages = again.fit(recipe).stages
             if encoding is not None:
                 rows, test = training.part(test).encoded(encoding).rows, np.arange(test.size)
-            test = test[rows.weights[test] > 0]
             table = rows.block(test)[:, stages.at_stage(stages.n_stages).columns]
-            scores = np.stack(list(stages.stage_scores(table)), axis=1)
-            parts.append((scores[:, points_of_stages(costs, fold.costs)], rows.Y[test], rows.weights[test]))
-        scores, Y, weight = map(np.concatenate, zip(*parts, strict=True))
-        return scores, Y, weight
+            scores = np.stack(list(stages.stage_scores(table)), axis=1)[:, points_of_stages(costs, fold.costs)]
+            counted = rows.weights[test] > 0
+            weight = rows.weights[test] / copies[held]
+            parts.append([each[counted] for each in (scores, rows.Y[test], weight, held)])
+        scores, Y, weight, held = map(np.concatenate, zip(*parts, strict=True))
+        return scores, Y, weight, effective_number(np.bincount(held, weight).astype(np.float64))
 
     def _normal(self, training: MomentsTraining, costs: Float) -> HeldOutErrors | None:
         """Return normal errors with the mean squared errors on the moments of held-out folds."""
@@ -132,29 +134,28 @@ class OutOfFold:
         return HeldOutErrors.normal(deviation, float(sum(part.n_samples for part in training.parts)))
 
 
-def predictions(family: Family, scores: Float) -> Float:
-    """Return the predictions of scores (n, K, P)."""
-    return family.prediction(scores.reshape(-1, scores.shape[2])).reshape(scores.shape)
+def effective_number(weight: Float) -> float:
+    """Return how many rows of equal weight are worth as much as rows of these weights."""
+    return max(float(weight.sum() ** 2 / (weight @ weight)), 1.0)
 
 
-def label_errors(scores: Float, Y: Float, weight: Float) -> HeldOutErrors:
+def label_errors(scores: Float, Y: Float, weight: Float, n_rows: float) -> HeldOutErrors:
     """Return 1 − p_y of calibrated scores (n, K, P) of classes."""
     if scores.shape[2] == 1:
-        against = np.where(Y[:, None, 0] > 0, -scores[..., 0], scores[..., 0])
-        found = np.exp(-np.logaddexp(0, -against))
+        found = expit(np.where(Y[:, None, 0] > 0, -scores[..., 0], scores[..., 0]))
     else:
         own = np.einsum("np,nkp->nk", Y, scores)
         found = -np.expm1(own - np.logaddexp.reduce(scores, axis=2))
     K = scores.shape[1]
-    values, n_rows = _order_statistics(found.T[:, None], weight)
+    values = _order_statistics(found.T[:, None], weight, n_rows)
     return HeldOutErrors(values, n_rows, np.zeros((K, 1, 1)), np.ones((K, 1, 1)))
 
 
-def residual_errors(predicted: Float, Y: Float, weight: Float) -> HeldOutErrors:
+def residual_errors(predicted: Float, Y: Float, weight: Float, n_rows: float) -> HeldOutErrors:
     """Return the errors y − ŷ of predictions (n, K, P), divided by their size by prediction where that is narrower."""
     predicted = predicted.transpose(1, 2, 0)
     errors = Y.T - predicted
-    plain, n_rows = _order_statistics(errors, weight)
+    plain = _order_statistics(errors, weight, n_rows)
     bins = int(np.clip(n_rows // BIN_ROWS, 1, MOST_BINS))
     K, P, _ = errors.shape
     centres, scales = np.zeros((K, P, bins)), np.ones((K, P, bins))
@@ -165,8 +166,8 @@ def residual_errors(predicted: Float, Y: Float, weight: Float) -> HeldOutErrors:
         at = np.interp(predicted[k, p], own, size)
         if at.min() <= 0:
             continue
-        divided, _ = _order_statistics(errors[k, p] / at, weight)
-        if _width(divided) * np.average(at, weights=weight) < NARROWER * _width(plain[k, p]):
+        divided = _order_statistics(errors[k, p] / at, weight, n_rows)
+        if _width(divided, n_rows) * np.average(at, weights=weight) < NARROWER * _width(plain[k, p], n_rows):
             plain[k, p], centres[k, p], scales[k, p] = divided, own, size
     if np.all(scales == 1):
         centres, scales = centres[..., :1], scales[..., :1]
@@ -182,17 +183,16 @@ def _size_by_prediction(predicted: Float, size: Float, weight: Float, bins: int)
     return mean[0], mean[1]
 
 
-def _width(values: Float) -> float:
+def _width(values: Float, n_rows: float) -> float:
     """Return the width of a 90 % interval of order statistics."""
-    low, high = np.interp([0.05, 0.95], np.linspace(0, 1, values.size), values)
+    low, high = np.interp([0.05 * n_rows, 0.95 * n_rows], ranks_of(n_rows, values.size), values)
     return float(high - low)
 
 
-def _order_statistics(errors: Float, weight: Float) -> tuple[Float, float]:
-    """Return order statistics (…, m) of errors (…, n), and how many errors there are: the effective number."""
+def _order_statistics(errors: Float, weight: Float, n_rows: float) -> Float:
+    """Return order statistics (…, m) of errors (…, n) of this many rows."""
     n, total = errors.shape[-1], weight.sum()
-    n_rows = max(float(total**2 / (weight @ weight)), 1.0)
-    order, at = np.argsort(errors, axis=-1).reshape(-1, n), np.linspace(1, n_rows, min(n, MOST_RANKS))
+    order, at = np.argsort(errors, axis=-1).reshape(-1, n), ranks_of(n_rows, min(n, MOST_RANKS))
     flat = zip(order, errors.reshape(-1, n), strict=True)
     found = [np.interp(at, n_rows * np.cumsum(weight[by]) / total, own[by]) for by, own in flat]
-    return np.reshape(found, (*errors.shape[:-1], at.size)), n_rows
+    return np.reshape(found, (*errors.shape[:-1], at.size))

@@ -222,11 +222,13 @@ class AnytimeModel:
 
     def respond(self, scores: Float, method: str, stage: Stages) -> Array:
         """Turn scores (n, P) at a stage into the result of the estimator's method of this name."""
-        return self.results(scores if method == "decision_function" else self.calibrated(scores, stage), method)
+        return self.results(self.calibrated(scores, stage, method), method)
 
-    def calibrated(self, scores: Float, stage: Stages) -> Float:
-        """Return scores (n, P) of a stage after calibration, for losses and decisions."""
-        return scores if self.calibration is None else self.calibration.apply(scores, stage)
+    def calibrated(self, scores: Float, stage: Stages, method: str = SCORE) -> Float:
+        """Return scores (n, P) of a stage after what a method needs of the calibration."""
+        if self.calibration is None or method == "decision_function":
+            return scores
+        return (self.calibration.decide if method == "predict" else self.calibration.apply)(scores, stage)
 
     def results(self, scores: Float, method: str) -> Array:
         """Turn calibrated scores (n, P) into the result of the estimator's method of this name."""
@@ -246,7 +248,8 @@ class AnytimeModel:
         """Return a model of other sets of the same groups, whose stages 0, 1, … are like these stages."""
         calibration = None if self.calibration is None else self.calibration.at(like)
         errors = None if self.errors is None else self.errors.at(like)
-        return replace(self, stages=stages, calibration=calibration, errors=errors)
+        learned = {name: value for name, value in self.learned.items() if name != "fold_costs_"}
+        return replace(self, stages=stages, calibration=calibration, errors=errors, learned=learned)
 
     def encode_target(self, y: object, n_samples: int, of: object = None, weight: Float | None = None) -> Float:
         """Return y as the targets of the model, (n, …).

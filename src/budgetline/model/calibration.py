@@ -11,6 +11,7 @@ temperature 1/s per stage. What it learns is in `fitting.calibrating`; scores an
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -20,6 +21,8 @@ from budgetline.codec import AtLeast, Shape
 
 Stages = int | Positions
 """A stage for all rows, or the stage of each row."""
+FAR, HALVINGS = 1e9, 90
+"""Thresholds are looked for between these scores, so many times in the half that holds them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +55,28 @@ class Calibration:
         if self.slopes.shape[1] == 1:
             return np.asarray(scores * slopes)
         eta, below, above = scores[..., 0], slopes[..., 0], slopes[..., 1]
-        if np.all(below == above):
-            return np.asarray(above * eta + offset)[..., None]
-        size = np.abs(eta)
-        bent = size / 2 + np.log(1 + np.exp(-size))  # quicker than log1p, and as exact in this sum
-        return np.asarray((above + below) / 2 * eta + (above - below) * bent + offset)[..., None]
+        bent = np.abs(eta)  # becomes log(1 + e^η) in place: rows are many
+        np.exp(np.negative(bent, out=bent), out=bent)
+        bent += 1
+        np.log(bent, out=bent)
+        bent += np.maximum(eta, 0)
+        bent *= above - below
+        bent += below * eta
+        bent += offset
+        return bent[..., None]
+
+    def decide(self, scores: Float, stage: Stages) -> Float:
+        """Return scores with the labels of calibrated ones: for two classes η less the threshold of the stage."""
+        if self.slopes.shape[1] == 1:
+            return scores if np.all(self.slopes[stage] > 0) else self.apply(scores, stage)
+        return np.asarray(scores - self._thresholds[stage][..., None])
+
+    @cached_property
+    def _thresholds(self) -> Float:
+        """The scores (stages,) above which calibrated ones are positive, by bisection; they may be infinite."""
+        every, low, high = np.arange(self.offsets.size), *(np.full(self.offsets.size, end) for end in (-FAR, FAR))
+        for _ in range(HALVINGS):
+            middle = low + (high - low) / 2
+            positive = self.apply(middle[:, None], every)[:, 0] > 0
+            low, high = np.where(positive, low, middle), np.where(positive, middle, high)
+        return np.where(low == -FAR, -np.inf, np.where(high == FAR, np.inf, low))

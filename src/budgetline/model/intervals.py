@@ -33,14 +33,15 @@ def predict_set(
     probabilities = model.respond(scores, "predict_proba", like)
     found = np.empty(probabilities.shape, dtype=bool)
     for at, rows in _by_stage(like, len(scores)):
-        found[rows] = errors.members(probabilities[rows], at, coverage)
+        later = at if available is None else min(at + 1, model.n_stages)  # other sets lie between two stages
+        found[rows] = errors.members(probabilities[rows], (at, later), coverage)
     return found
 
 
 def check_intervals(model: AnytimeModel, coverage: object) -> HeldOutErrors:
     """Return the held-out errors of a regression; raise an error if a model cannot give intervals."""
     if model.classes is not None or isinstance(model.family, SetFamily):
-        advice = "use predict_set" if model.classes is not None else "its scores have no unit"
+        advice = "use predict_set, in Python" if model.classes is not None else "its scores have no unit"
         raise TypeError(f"intervals are for regression, and this is an {model.estimator}: {advice}")
     return _errors_of(model, coverage, "intervals")
 
@@ -78,6 +79,6 @@ def _errors_of(model: AnytimeModel, coverage: object, what: str) -> HeldOutError
     if model.errors is not None:
         return model.errors
     advice = "AnytimeRegressorCV" if model.classes is None else "AnytimeClassifierCV"
-    if "fold_costs_" in model.learned:
+    if "cv_scores_" in model.learned:
         raise ValueError(f"{what} need held-out rows in memory, and this {model.estimator} learned from a source")
     raise ValueError(f"{what} need held-out errors, which {model.estimator} does not have: fit {advice}")

@@ -112,7 +112,10 @@ def _stages(record: ModelRecord, layout: Layout, family: Family | SetFamily) -> 
     coef = np.zeros((*record.intercept.shape, read.size))
     coef[..., columns] = record.coef
     names, costs = tuple(groups.names[g] for g in order), groups.prices.steps(record.order)
-    sequence = GroupSequence(record.order, names, costs, record.gains, record.null_value)
+    reached = record.arrays.get("fold_costs_")
+    known = reached is None or (reached.ndim == 2 and reached.shape[1] == record.order.size)
+    _require(known, "fold_costs_ must have a column for every group of the sequence")
+    sequence = GroupSequence(record.order, names, costs, record.gains, record.null_value, reached)
     parts = (coef, record.intercept, record.null_intercept, columns, ends)
     subset = _subset(record, columns.size, family)
     spread = record.spread

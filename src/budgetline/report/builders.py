@@ -6,6 +6,7 @@ All three take their figures from here, so what they say of one model agrees.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import date
 from importlib.metadata import version
 
@@ -13,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from budgetline.bounds.certificate import SHOWN
-from budgetline.budgets import fold_costs, folds_that_agree
+from budgetline.budgets import fold_costs
 from budgetline.evaluation import BudgetCurve, timeliness
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.metrics import label_of
@@ -75,6 +76,7 @@ def describe(
     curves = [curve_record(TRAINING, "this model on its training data", training)]
     if held_out is not None:
         legend = f"held-out: mean of {len(folds)} folds, each with its own order"
+        legend += "" if getattr(model, "calibration", None) is None else ", calibrated like the whole model"
         curves.append(curve_record(CROSS_VALIDATED, legend, held_out))
     linear = model if isinstance(model, AnytimeModel) else None
     chosen = how_chosen(linear) if linear else ""
@@ -134,15 +136,18 @@ def order_columns(model: Staged, explained: BudgetCurve) -> dict[str, list[float
 
 def _order_steps(model: Staged, explained: BudgetCurve, folds: Sequence[BudgetCurve]) -> tuple[content.OrderStep, ...]:
     widths, linear, found = groups_with_columns(model), isinstance(model, AnytimeModel), []
-    reached = fold_costs(model.sequence.groups, [(fold.groups, fold.costs) for fold in folds])
-    agree = (
-        folds_that_agree(model.sequence.cumulative_costs, reached).tolist() if folds else [None] * len(model.sequence)
-    )
-    columns = (*order_columns(model, explained).values(), agree)
-    for step, group, cost, spent, gain, part, agreement in zip(*columns, strict=True):
+    sequence = model.sequence
+    if folds and sequence.fold_costs is None:  # those of the search that learned the order come first
+        reached = fold_costs(sequence.groups, [(fold.groups, fold.costs) for fold in folds])
+        sequence = replace(sequence, fold_costs=reached)
+    n_folds, known_of = 0 if sequence.fold_costs is None else len(sequence.fold_costs), sequence.to_dict()
+    agree = known_of.pop("folds_that_agree", [None] * len(sequence))
+    known_of["explained"] = explained.values[1:].tolist()
+    for step, group, cost, spent, gain, part, agreement in zip(*known_of.values(), agree, strict=True):
         name = str(group)
         own = known(gain) if linear else None  # else, gains are those of the model that learned the order
-        found.append(content.OrderStep(int(step), name, widths.get(name, 0), cost, spent, own, known(part), agreement))
+        about = (widths.get(name, 0), cost, spent, own, known(part), agreement, n_folds)
+        found.append(content.OrderStep(int(step), name, *about))
     return tuple(found)
 
 

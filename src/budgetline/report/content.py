@@ -57,7 +57,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class OrderStep:
-    """One step of the order; ``agreement`` counts the folds that bought the group by this cost."""
+    """One step of the order; in ``agreement`` of ``folds`` folds the group was bought by this cost."""
 
     step: int
     group: str
@@ -67,6 +67,7 @@ class OrderStep:
     gain: float | None
     explained: float | None
     agreement: int | None
+    folds: int
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from budgetline.report.on_folds import (
     OWN,
     Orders,
     RiskRows,
+    calibrated_curve,
     counts_on_fold,
     errors_on_fold,
     intervals,
@@ -164,24 +165,28 @@ def _with_data(
     # 1. fit every method to every fold, and look at the models of the folds
     two = isinstance(found, AnytimeModel) and len(class_names(found)) == 2
     of_numbers = task_name(found) == "regression" and not found.target_shape and rows.weight is None
-    errors = list[Float]()
+    errors, calibrated = list[Float](), list[BudgetCurve | None]()
     at = tuple(share * costs[-1] for share in SHARES)
     bought = tuple(budget for budget in at if found.sequence.stage_at(budget))
     times, risks = risk_times(found, rows.y), list[list[RiskRows]]()
     curves, counts = {name: list[BudgetCurve]() for name in (OWN, *orders)}, list[Float]()
     for fit in fits_on_folds(methods_of(model, orders), rows, metric, splits, progress):
         curves[fit.method].append(fit.curve)
+        if fit.method == OWN:
+            calibrated.append(calibrated_curve(found, fit.fitted, rows.take(fit.test), metric))
         if fit.method == OWN and two:
             counts.append(counts_on_fold(as_model(found), fit.fitted, rows.take(fit.test), costs))
         if fit.method == OWN and of_numbers:
-            errors.append(errors_on_fold(fit.fitted, rows.take(fit.test), costs))
+            errors.append(errors_on_fold(found, fit.fitted, rows.take(fit.test), costs))
         if fit.method == OWN and times is not None:
             risks.append(risks_on_fold(fit.fitted, rows.take(fit.test), bought, times))
     # 2. describe the model and what was found
     training = budget_curve(model, rows.X, rows.y, metric=metric, sample_weight=rows.weight, qid=rows.qid)
-    held_out, made = BudgetCurve.mean(curves[OWN]), folds_in_words(cv)
+    own = [curve for curve in calibrated if curve is not None]
+    held_out, made = BudgetCurve.mean(own or curves[OWN]), folds_in_words(cv)
     report = describe(found, training, held_out, y=rows.y, weight=rows.weight, folds_made=made)
-    notes = {OWN: "as fitted; each fold learns its own order"} | {name: note for name, (note, _) in orders.items()}
+    as_fitted = "as fitted" + (", but like the others not calibrated" if own else "")
+    notes = {OWN: f"{as_fitted}; each fold learns its own order"} | {name: note for name, (note, _) in orders.items()}
     methods = tuple(method_record(name, note, curves[name], report.total_cost, at) for name, note in notes.items())
     return replace(
         report,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,18 @@ from sklearn.utils.validation import _num_samples
 
 from budgetline.arrays import Float, Mask, Positions
 from budgetline.baselines import GroupLassoPath
-from budgetline.budgets import affordable
+from budgetline.budgets import affordable, points_of_stages
 from budgetline.estimators import AnytimeRegressor, StagedEstimators
 from budgetline.estimators.base import AnytimeEstimator
 from budgetline.estimators.cross_validation import unsearched
+from budgetline.evaluation.curve import BudgetCurve
 from budgetline.evaluation.held_out import HeldOut
 from budgetline.evaluation.resampling import Samples
 from budgetline.evaluation.survival import baseline_of, kaplan_meier, survival_of
 from budgetline.glm.families import SquaredError
 from budgetline.glm.set_families import Cox
 from budgetline.inputs import check_survival
-from budgetline.model.anytime import AnytimeModel, Staged, as_model
+from budgetline.model.anytime import AnytimeModel, Staged, as_model, model_and_table
 from budgetline.report.content import Intervals, Probabilities, RiskGroup, RiskGroups, StageCounts, StageInterval
 from budgetline.sequencing import RandomOrder
 
@@ -87,6 +89,21 @@ def _reordered(estimator: Any, settings: dict[str, Any]) -> Any:
     return unsearched(estimator).set_params(**settings)
 
 
+def calibrated_curve(whole: Staged, fitted: object, rows: Samples, metric: object) -> BudgetCurve | None:
+    """Return the curve of a fold whose scores are calibrated as the whole model's; None if these are not.
+
+    A stage of the fold is calibrated like the first stage of the whole model that is compared with it, at its cost.
+    """
+    if not isinstance(whole, AnytimeModel) or whole.calibration is None:
+        return None
+    model, seen = model_and_table(fitted, rows.X)
+    assert isinstance(model, AnytimeModel)
+    own, costs = (np.append(0.0, each.sequence.cumulative_costs) for each in (model, whole))
+    like = np.searchsorted(points_of_stages(costs, own), np.arange(own.size))
+    calibration = whole.calibration.at(np.minimum(like, whole.n_stages))
+    return replace(rows, X=seen).curve(replace(model, calibration=calibration), metric)
+
+
 # -- probabilities ---------------------------------------------------------------------------------------------
 
 
@@ -118,11 +135,19 @@ def counts_on_fold(model: AnytimeModel, fitted: object, rows: Samples, costs: Se
     return found
 
 
-def errors_on_fold(fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
-    """Return y less its prediction for held-out rows, shape (stages, n), at the stages that are counted."""
-    held = HeldOut.of(fitted, rows.X, rows.y)
-    predicted = [view.respond("predict") for view in held.views()]
-    return np.array([held.targets[:, 0] - predicted[stage] for stage in _bought(held, costs)])
+def errors_on_fold(whole: Staged, fitted: object, rows: Samples, costs: Sequence[float]) -> Float:
+    """Return y less its prediction for held-out rows, shape (stages, n), at the stages that are counted.
+
+    Where the intervals of the whole model grow with the prediction, errors are divided by what its scale there is,
+    relative to that at the mean prediction.
+    """
+    held, found = HeldOut.of(fitted, rows.X, rows.y), []
+    predicted = [view.respond("predict")[:, None] for view in held.views()]
+    errors, mean = getattr(whole, "errors", None), whole.null_result("predict").reshape(1, 1)
+    for stage, own in zip(counted_stages(costs), _bought(held, costs).tolist(), strict=True):
+        scale = 1.0 if errors is None else errors.scale(predicted[own], stage) / errors.scale(mean, stage)
+        found.append(((held.targets - predicted[own]) / scale)[:, 0])
+    return np.array(found)
 
 
 def _bought(held: HeldOut, costs: Sequence[float]) -> Positions:

@@ -167,12 +167,14 @@ function binned({ first, second }) {
 }
 function drawReliability(counts) {
   const { svg, width, height } = canvasOf("reliability", 320), bins = binned(counts), box = { left: 54, right: width - 14, top: 30, bottom: height - 42 };
-  const error = b => Math.sqrt(b.came * (1 - b.came) / b.rows), reach = [0, ...bins.flatMap(b => [b.said, Math.min(1, b.came + error(b))])];
+  const half = b => Math.sqrt(b.came * (1 - b.came) / b.rows + 0.25 / b.rows ** 2);  // Wilson's interval: it has a width also at 0 and 1
+  const ends = b => [-1, 1].map(sign => (b.came + 0.5 / b.rows + sign * half(b)) / (1 + 1 / b.rows));
+  const reach = [0, ...bins.flatMap(b => [b.said, ends(b)[1]])];
   const x = scaleOf(reach, box.left, box.right, 5), y = scaleOf(reach, box.bottom, box.top, 5), end = x.ticks.at(-1), text = t => `${amount(100 * t)} %`;
   axes(svg, box, x, y, text, text, "predicted probability", `share that is ${positiveClass}`);
   draw(svg, "line", { class: "diagonal", x1: x.place(0), y1: y.place(0), x2: x.place(end), y2: y.place(end) });
   for (const b of bins) {
-    draw(svg, "line", { class: "whisker", x1: x.place(b.said), x2: x.place(b.said), y1: y.place(Math.max(0, b.came - error(b))), y2: y.place(Math.min(1, b.came + error(b))) });
+    draw(svg, "line", { class: "whisker", x1: x.place(b.said), x2: x.place(b.said), y1: y.place(ends(b)[0]), y2: y.place(ends(b)[1]) });
     draw(svg, "circle", { class: "dot", r: 5, cx: x.place(b.said), cy: y.place(b.came) });
   }
 }

@@ -47,7 +47,7 @@ class Report(Content):
         Parameters of the estimator.
     measure : record with name, label, style, greater_is_better, folds, folds_made
         The metric of the curves.
-    sequence : tuple of records with step, group, columns, cost, cumulative_cost, gain, explained, agreement
+    sequence : tuple of records with step, group, columns, cost, cumulative_cost, gain, explained, agreement, folds
         ``explained`` is the share of the training loss that is removed, as ``budget_curve`` counts it. The gain is
         that of the fit, which also counts the ridge penalty.
     left_out : tuple of str

@@ -25,6 +25,10 @@ from budgetline.report.formatting import (
 from budgetline.report.sentences import best_stage
 
 SHOWN_THRESHOLDS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+FOLDS_AGREE = (
+    "“Folds that agree” counts the folds that bought the group by the same cost: the folds on which settings were"
+    " chosen, if there are any. If it is low, the place of the group in the order is uncertain."
+)
 FROM_SHARE = 0.1
 """The sentence about the optimum is about this share of the total cost, or the next at which anything is explained."""
 
@@ -59,18 +63,19 @@ def sections(content: Content) -> dict[str, Section]:
 
 
 def _order(content: Content) -> Section:
-    folds = content.measure.folds
+    folds = content.sequence[0].folds if content.sequence else 0
     header = ["step", "group", "columns", "cost", "cumulative cost", "added, training", "explained, training"]
     rows, before = list[tuple[str, ...]](), 0.0
     for step in content.sequence:
         cells = (str(step.step), step.group, str(step.columns), amount(step.cost), amount(step.cumulative_cost))
-        agreement = () if step.agreement is None else (f"{step.agreement} of {folds}",)
+        agreement = () if step.agreement is None else (f"{step.agreement} of {step.folds}",)
         added = None if step.explained is None else step.explained - before
         rows.append((*cells, change(added, "percent"), share(step.explained), *agreement))
         before = step.explained or 0.0
     intro = "The groups in the order in which they are computed, and what each explains in addition to those before it."
     header += ["folds that agree"] if folds else []
-    return Section("The order", intro, tuple(header), tuple(rows), frozenset({1}), _notes_on_groups(content))
+    notes = (*_notes_on_groups(content), *((FOLDS_AGREE,) if folds else ()))
+    return Section("The order", intro, tuple(header), tuple(rows), frozenset({1}), notes)
 
 
 def _notes_on_groups(content: Content) -> tuple[str, ...]:
@@ -126,7 +131,8 @@ def _thresholds(content: Content) -> Section | None:
         f" the others {other}. Sensitivity is the share of rows of class {positive} that are called {positive};"
         f" specificity is the share of rows of class {other} that are called {other}. The positive predictive value is"
         f" the share of rows called {positive} that are {positive}; the negative predictive value is the share of rows"
-        f" called {other} that are {other}. All rows are held-out: the models did not learn from them."
+        f" called {other} that are {other}. All rows are held-out: the models of the folds did not learn from them."
+        " Where the model is calibrated, so are they, by the same few numbers per stage, learned from all rows."
     )
     return Section("Choose a threshold", intro, header, tuple(rows), frozenset({0}))
 
@@ -172,8 +178,8 @@ def _intervals(content: Content) -> Section | None:
     header = ("budget from", "groups computed", "from", "to", "width", "measured coverage")
     intro = (
         f"{100 * found.coverage:g} % of the targets of held-out rows lie between these distances from the prediction."
-        " The coverage of each fold is measured with intervals from the other folds, ± its standard error. Intervals"
-        " for single rows, which may be wider where errors are larger, come from predict_interval."
+        " The coverage of each fold is measured with intervals from the other folds, ± its standard error. If the"
+        " intervals of predict_interval grow with the prediction, these are for the mean prediction."
     )
     return Section("How far off are predictions?", intro, header, tuple(rows), frozenset({1}))
 
@@ -212,7 +218,10 @@ def _about_effects(content: Content) -> str:
             " an effect, if the choice of the groups is taken as given."
         )
     else:
-        found += " There are no bands, because the dispersion of the loss, or of so few rows, is unknown."
+        found += (
+            " There are no bands: the dispersion of the loss is unknown, the rows are too few to estimate it, or a plan"
+            " for another loss than squared error was not refitted to the data."
+        )
     if len(content.effects) < content.effects_in_all:
         found += f" These are the {len(content.effects)} effects with the largest range, of {content.effects_in_all:,}."
     return found
@@ -277,6 +286,12 @@ def _about_optimum(found: CertifiedOrder) -> str:
     return f"{first} Averaged over all budgets, it reaches at least {timely} of what the best order could."
 
 
+def _without_intervals(content: Content) -> bool:
+    """Return whether intervals are missing only because rows have weights."""
+    single = content.task.kind == "regression" and len(content.data.target) == 1
+    return content.data.weighted and content.intervals is None and single and content.measure.folds > 0
+
+
 def _details(content: Content) -> Section:
     task, data = content.task, content.data
     target = "frequency of class" if task.classes else "target"
@@ -285,6 +300,7 @@ def _details(content: Content) -> Section:
         ("loss", task.loss),
         ("rows", "unknown" if data.rows is None else f"{data.rows:,}" + (" (weighted)" if data.weighted else "")),
         *((f"{target} {name}", number(value, "general")) for name, value in data.target.items()),
+        *((("intervals", "not measured, because the rows have weights"),) if _without_intervals(content) else ()),
         ("estimator", task.estimator),
         *(setting for setting in content.settings.items() if setting[0] != "loss"),
         ("budgetline", f"{content.version}, {content.date}"),

@@ -15,8 +15,7 @@ ON_CURVES = (
     "The held-out curve is the mean {label}{better} over {folds} folds{made}; the band is ± one standard error."
     " Each fold learns its own order from its training rows and is evaluated on the others. So the curve is about"
     " the whole procedure, including the choice of the order, not this one order.",
-    "“Folds that agree” counts the folds that bought the group by the same cost. If it is low, the place of the"
-    " group in the order is uncertain. Standard errors over folds are approximate, because folds share rows.",
+    "Standard errors over folds are approximate, because folds share rows.",
     "The training curve is this model on the rows it learned from: its {label} is optimistic.",
 )
 NO_DATA = "All values are optimistic: they are about the training data, because no data were given to validate on."

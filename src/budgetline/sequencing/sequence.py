@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from budgetline.arrays import Float, Positions
-from budgetline.budgets import affordable
+from budgetline.budgets import affordable, folds_that_agree
 from budgetline.tables import Tabular, html_table, text_table
 
 HEADER = ("step", "group", "cost", "cumulative", "gain", "explained")
@@ -30,6 +30,8 @@ class GroupSequence(Tabular):
         F(S ∪ g) − F(S) on the training data.
     null_value : float
         R(∅), the risk without any group.
+    fold_costs : array of shape (folds, stages), or None
+        What every fold of a search has spent when it has bought each group; infinite if it never buys it.
 
     Examples
     --------
@@ -47,6 +49,12 @@ class GroupSequence(Tabular):
     costs: Float
     gains: Float
     null_value: float
+    fold_costs: Float | None = None
+
+    @property
+    def folds_that_agree(self) -> Positions | None:
+        """In how many folds each group is bought by the cost at which this order buys it; None without folds."""
+        return None if self.fold_costs is None else folds_that_agree(self.cumulative_costs, self.fold_costs)
 
     @property
     def cumulative_costs(self) -> Float:
@@ -67,7 +75,8 @@ class GroupSequence(Tabular):
         return int(affordable(self.cumulative_costs, budget))
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return the table as plain columns: step, group, cost, cumulative_cost, gain, explained."""
+        """Return plain columns: step, group, cost, cumulative_cost, gain, explained, and folds_that_agree if known."""
+        agree = self.folds_that_agree
         return {
             "step": list(range(1, len(self) + 1)),
             "group": list(self.groups),
@@ -75,25 +84,30 @@ class GroupSequence(Tabular):
             "cumulative_cost": self.cumulative_costs.tolist(),
             "gain": self.gains.tolist(),
             "explained": self.explained.tolist(),
+            **({} if agree is None else {"folds_that_agree": agree.tolist()}),
         }
 
     def __len__(self) -> int:
         return self.order.size
 
     def __str__(self) -> str:
-        return text_table(HEADER, self._cells(), left={1})
+        return text_table(self._header, self._cells(), left={1})
 
     def __repr__(self) -> str:
         return f"GroupSequence({len(self)} stages, total cost {self.costs.sum():.6g})\n{self}"
 
     def to_html(self) -> str:
         """Return the table that notebooks show."""
-        return html_table(HEADER, self._cells())
+        return html_table(self._header, self._cells())
 
     _repr_html_ = to_html
 
+    @property
+    def _header(self) -> tuple[str, ...]:
+        return HEADER if self.fold_costs is None else (*HEADER, f"of {len(self.fold_costs)} folds")
+
     def _cells(self) -> list[list[str]]:
         return [
-            [str(step), str(group), f"{cost:.6g}", f"{total:.6g}", f"{gain:.5g}", f"{explained:.1%}"]
-            for step, group, cost, total, gain, explained in zip(*self.to_dict().values(), strict=True)
+            [str(step), str(group), f"{cost:.6g}", f"{total:.6g}", f"{gain:.5g}", f"{explained:.1%}", *map(str, agree)]
+            for step, group, cost, total, gain, explained, *agree in zip(*self.to_dict().values(), strict=True)
         ]

@@ -56,7 +56,7 @@ export function setUpOrder(session, setBudget) {
     const { measure } = order;
     if (measure) setText($("value-head"), measure.label);
     $("steps").replaceChildren(...order.steps.map(step => el("tr", { "data-group": step.group }, el("td", { class: "num" }, String(step.step)), el("th", { scope: "row" }, ...named(step.group)), el("td", { class: "moved" }, movedMark(step)),
-      el("td", { class: "num" }, amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)), el("td", { class: "num" }, step.agreement === null ? "" : `${step.agreement} of ${measure.folds}`))));
+      el("td", { class: "num" }, amount(step.cost)), el("td", { class: "num" }, amount(step.cumulative_cost)), el("td", { class: "num" }, number(step.value, measure?.style)), el("td", { class: "num" }, step.agreement === null ? "" : `${step.agreement} of ${step.folds}`))));
     if (!isHeldOut(order)) return;
     const both = order.steps.every(step => step.columns) ? "" : " a × b is the interaction of two columns. It costs nothing once both are bought.";
     const never = order.left_out_of_order?.length ? ` Never bought: ${order.left_out_of_order.join(", ")}.` : "";
