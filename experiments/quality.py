@@ -292,7 +292,7 @@ per cost, group by group, was not the best use of that budget, or a prefix left 
 def table(result: Result, scores: Scores, own: str) -> list[str]:
     """Return scores, and the difference of one method to each."""
     heads = [f"{share:.0%}" for share in SHARES]
-    cells = [*(f"at {h}" for h in heads), *(f"{own}  − method, {h}" for h in heads)]
+    cells = [*(f"at {h}" for h in heads), *(f"{own} − method, {h}" for h in heads)]
     lines = [f"| method | {' | '.join(cells)} |", "|---" * (len(cells) + 1) + "|"]
     for name, values in scores.items():
         gap = scores[own] - values if own in scores else np.zeros_like(values)

@@ -51,7 +51,7 @@ class Mark:
 
 def tables(page: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Yield every table of a page of results: the heading above it, and its rows by column."""
-    text = (RESULTS / page).read_text(encoding="utf-8")
+    text = (RESULTS / page).read_text(encoding="utf-8").replace("−", "-").replace(" %", "%")
     for found in re.finditer(r"(?:^\|.*\n)+", text, re.MULTILINE):
         columns, _, *rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in found[0].splitlines()]
         heading = re.findall(r"^## (.*)", text[: found.start()], re.MULTILINE)
@@ -110,7 +110,7 @@ def quality() -> str:
     """Draw the differences of the learned order to other ways to choose groups, at three shares of the cost."""
     marks: dict[str, list[Mark]] = {}
     for heading, rows in tables("quality.md"):
-        task, own = heading.partition(":")[0], "forward, by CV − it, {}"
+        task, own = heading.partition(":")[0], "forward, by CV - method, {}"
         if rows and own.format("10%") in rows[0] and f"{task}, 10%" not in marks:
             others = [row for row in rows if row["method"] not in OWN]
             for share in ("10%", "25%", "50%"):

@@ -71,7 +71,7 @@ INTERNAL = {
     "RandomOrder": "all",
     "AnytimeModel": [
         "encode_target", "labels_of", "mean_over_rows", "null_result", "respond", "result", "results", "scored",
-        "scores", "stage_results", "staged", "table",
+        "stage_results", "staged", "table",
     ],
     "FeatureGroups": ["resolve"],
     "Encoding": ["check_columns", "of"],

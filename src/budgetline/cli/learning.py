@@ -85,9 +85,13 @@ def fit(
         save(model, output)
     _print(model.model_, output, data, target, printer)
     if learning.groups is None:
-        prices, named = quote(f"{output.stem}.yaml"), quote(str(target.target))
-        draft = f"budgetline groups {quote(data)} -t {named} -o {prices}"
-        printer.note(f"every column costs 1; to set prices: {draft}, edit it, and add -g {prices}")
+        _say_how_to_set_prices(data, output, target, printer)
+
+
+def _say_how_to_set_prices(data: str, output: Path, target: TargetOptions, printer: Printer) -> None:
+    prices, named = quote(f"{output.stem}.yaml"), quote(str(target.target))
+    draft = f"budgetline groups {quote(data)} -t {named} -o {prices}"
+    printer.note(f"every column costs 1; to set prices: {draft}, edit it, and add -g {prices}")
 
 
 def _number_of_folds(

@@ -67,7 +67,22 @@ class Cascade:
             raise ValueError(f"a cascade has ascending stages, and keeps documents after all but the last, got {shape}")
 
     def scores(self, model: object, X: object, qid: object) -> Float:
-        """Return scores (n,) whose order within a query is that of the cascade; the last level ranks highest."""
+        """Return scores whose order within a query is that of the cascade; the last level ranks highest.
+
+        Parameters
+        ----------
+        model : AnytimeRanker
+            It scores the documents at the stages of the cascade.
+        X : array or data frame, shape (n, D)
+            The documents.
+        qid : array of shape (n,)
+            The query of every document.
+
+        Returns
+        -------
+        array of shape (n,)
+            A score for every document.
+        """
         return _ScoresByQuery.of(model, X, None, qid, self.stages).ranked(self.stages, self.keep)[0]
 
     def evaluate(self, model: object, X: object, y: object, qid: object, k: int | None = 10) -> Cascade:

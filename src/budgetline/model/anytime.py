@@ -248,7 +248,8 @@ class AnytimeModel:
         """Return a model of other sets of the same groups, whose stages 0, 1, … are like these stages."""
         calibration = None if self.calibration is None else self.calibration.at(like)
         errors = None if self.errors is None else self.errors.at(like)
-        learned = {name: value for name, value in self.learned.items() if name != "fold_costs_"}
+        of_order = ("fold_costs_", "held_out_")
+        learned = {name: value for name, value in self.learned.items() if name not in of_order}
         return replace(self, stages=stages, calibration=calibration, errors=errors, learned=learned)
 
     def encode_target(self, y: object, n_samples: int, of: object = None, weight: Float | None = None) -> Float:

@@ -296,5 +296,4 @@ def _with_stages(model: AnytimeModel, stages: StagedModel) -> AnytimeModel:
     given = limits | {"schedule": FixedOrder(stages.sequence.groups)}
     settings = {name: given.get(name, value) for name, value in model.settings.items()}
     like = model.stages.stages_gaining(np.append(0.0, np.cumsum(stages.sequence.gains)))
-    learned = {name: value for name, value in model.learned.items() if name != "held_out_"}  # of the order before
-    return replace(model.with_stages(stages, like), settings=settings, learned=learned)
+    return replace(model.with_stages(stages, like), settings=settings)
