@@ -546,3 +546,11 @@ def test_an_unknown_label_is_an_error_of_prediction():
     assert budget_curve(model, X, ["a", "rare"], metric="accuracy").values.tolist() == [0.5, 0.5]
     with pytest.raises(ValueError, match="'rare' in y is not a class"):
         budget_curve(model, X, ["a", "rare"], metric="log_loss")
+
+
+def test_held_out_targets_that_a_loss_does_not_know_are_refused():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    model = AnytimeRegressor(loss="poisson", rule="score", alpha=1e-2).fit(X, rng.poisson(np.exp(X[:, 0])))
+    with pytest.raises(ValueError, match="y must not be negative with loss='poisson', got -1"):
+        budget_curve(model, X, np.full(60, -1.0))

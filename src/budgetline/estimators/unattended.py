@@ -72,7 +72,7 @@ def unattended(
     if y is not None and not all_groups:
         settings["min_gain"] = NOTHING / y.size
         settings["max_groups"] = y.size if max_groups is None and n_groups > y.size else max_groups
-    refits = task != "regression" or loss == "poisson"
+    refits = task != "regression" or loss not in (None, "squared_error")
     long = refits and y is not None and takes_long(n_groups, y.size)
     if rule is None and (long or (refits and y is None)):
         settings["rule"] = "score"

@@ -89,6 +89,7 @@ def _losses(held: HeldOut) -> RowFunction:
     """Return the losses minus those of the saturated model."""
     family = held.model.family
     assert not isinstance(family, SetFamily)
+    family.check(held.targets)
     return lambda scores, rows: family.excess(scores, held.targets[rows])
 
 
