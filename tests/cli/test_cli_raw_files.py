@@ -114,6 +114,11 @@ def test_inspect_shows_what_was_understood(run):
     assert lines[-1] == (
         "note tells nothing about new rows: 300 different texts in 300 rows; fit leaves it out, unless --keep-ids"
     )
+    draft = run("groups", "data.csv.gz", "-t", "buys")
+    assert "note" not in yaml.safe_load(draft.out)["groups"]
+    assert "note (300 different texts in 300 rows); --keep-ids keeps them" in draft.err
+    kept = run("groups", "data.csv.gz", "-t", "buys", "--keep-ids")
+    assert ("note" in yaml.safe_load(kept.out)["groups"], "left out, as" in kept.err) == (True, False)
     cells = {line.split()[0]: line for line in lines[4:-1]}
     assert cells["column"].split() == ["column", "kind", "distinct", "missing", "values"]
     kinds = {"age": "integer", "income": "number", "job": "text", "member": "boolean", "day": "date", "note": "text"}

@@ -32,7 +32,7 @@ def explore(
             help=f"Where to keep the session. Default: DATA{SUFFIX}, in the folder of the data.",
         ),
     ] = None,
-    new: Annotated[bool, Option("--reset", help="Start again, although these data have a session.")] = False,
+    new: Annotated[bool, Option("--reset", help="Start afresh, even if a session exists for these data.")] = False,
     port: Annotated[int, Option(min=0, max=65535, help="0: any free port.")] = 0,
     browser: Annotated[bool, Option("--open/--no-open", help="Whether to open the browser.")] = True,
     delimiter: options.Delimiter = None,

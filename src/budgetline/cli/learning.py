@@ -57,9 +57,7 @@ def fit(
     no_cv: Annotated[bool, Option("--no-cv", help="Choose nothing by cross-validation: alpha from the data.")] = False,
     fold_by: options.FoldBy = None,
     calibration: options.Calibrates = None,
-    stream: Annotated[
-        bool | None, Option("--stream/--in-memory", help="Read in chunks or all at once. Default: all, if they fit.")
-    ] = None,
+    stream: options.Streams = None,
     reading: FileOptions,
     printer: Printer,
 ) -> None:

@@ -167,7 +167,7 @@ def _encoded(
         names = [name for name in names if files.numeric[name]]
     found = described(files, target, printer, names)
     if groups is None and not options.keep_ids:
-        names = _without_identifiers(files, names, found, printer)
+        names = without_identifiers(files, names, found, printer)
     if plain:
         return names, None
     size = f"{count(found.rows, 'row')}, {count(len(names), 'column')}"
@@ -176,7 +176,7 @@ def _encoded(
     return names, Encoding(str(kind), interactions=pairs) if pairs else kind
 
 
-def _without_identifiers(files: Files, names: list[str], found: TableDescription, printer: Printer) -> list[str]:
+def without_identifiers(files: Files, names: list[str], found: TableDescription, printer: Printer) -> list[str]:
     """Return the columns that are no identifiers or free text; there must be some. A warning names the others."""
     left_out = {name: reason for name, reason in found.identifiers.items() if name in names}
     if left_out:

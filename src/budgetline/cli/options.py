@@ -101,6 +101,13 @@ Groups = Annotated[
     Path | None, Option("--groups", "-g", metavar="FILE", help="Groups and costs, YAML. Default: each column a group.")
 ]
 Exclude = Annotated[list[str] | None, Option("--exclude", metavar="A,B,…", help="Columns to leave out. Repeatable.")]
+KeepIds = Annotated[bool, Option("--keep-ids", help="Also keep identifiers and free text.")]
+Streams = Annotated[
+    bool | None,
+    Option(
+        "--stream/--in-memory", help="Read in chunks or all at once. Default: all at once, if the data fit in memory."
+    ),
+]
 Delimiter = Annotated[
     str | None,
     Option(
@@ -180,7 +187,7 @@ class LearningOptions:
 
     groups: Groups = None
     exclude: Exclude = None
-    keep_ids: Annotated[bool, Option("--keep-ids", help="Also learn from identifiers and free text.")] = False
+    keep_ids: KeepIds = False
     task: Annotated[TaskName, Option("--task", help="What to learn; auto decides by the target.")] = "auto"
     encoding: Annotated[
         EncodingKind | None,

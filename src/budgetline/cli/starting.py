@@ -17,7 +17,7 @@ from typer import Option
 from budgetline import datasets
 from budgetline.cli import options
 from budgetline.cli.data import Files, check_output, write_text
-from budgetline.cli.learning_data import described, other_columns
+from budgetline.cli.learning_data import described, other_columns, without_identifiers
 from budgetline.cli.options import FileOptions
 from budgetline.cli.printing import Printer, Refused
 from budgetline.data.description import MOST_DISTINCT, ColumnDescription
@@ -112,6 +112,7 @@ def groups(
     *,
     target: options.TargetName = None,
     by: Annotated[Literal["prefix", "column"], Option(help="How to group.")] = "column",
+    keep_ids: options.KeepIds = False,
     sep: Annotated[str, Option(help="With --by prefix: names are cut at the first SEP.")] = "_",
     output: Annotated[Path | None, Option("-o", "--output", metavar="FILE", help="Default: stdout.")] = None,
     reading: FileOptions,
@@ -129,6 +130,8 @@ def groups(
     if target is None:
         printer.note("no --target: remove the column that you want to predict from the file")
     columns, what = other_columns(files, [] if target is None else [target]), "one for each column"
+    if not keep_ids:
+        columns = without_identifiers(files, columns, described(files, target, printer, columns), printer)
     if by == "column":
         made = FeatureGroups({column: [column] for column in columns}, remainder="drop")
     else:
