@@ -32,13 +32,17 @@ from budgetline.report.content import CertifiedShare
 from budgetline.report.formatting import PAIRS, amount, at_least, share
 
 HEADER = ("budget", "cost", "explained, training data", "proof", "groups, in order")
-ESTIMATED = "about: an estimate. To refit the plan: {}, with the data that the model learned from."
+ESTIMATED = (
+    "about: an estimate, and near ties may be decided differently. To plan from the data that the model learned from, "
+    "which may choose other groups: {}"
+)
 
 
 def plan(
     model: options.ModelFile,
     data: Annotated[
-        str | None, Argument(metavar="[DATA]", help="The data that the model learned from, to refit the plan.")
+        str | None,
+        Argument(metavar="[DATA]", help="The data that the model learned from, to plan from them and refit."),
     ] = None,
     *,
     budget: Annotated[list[float], Option("--budget", "-b", metavar="B", min=0, help="Budget, repeatable.")],
@@ -54,7 +58,7 @@ def plan(
     reading: FileOptions,
     printer: Printer,
 ) -> None:
-    """Find the best groups for a budget that is known. -o writes the plan as a model, for all other commands.
+    """Search for the best groups within a known budget. -o writes the plan as a model, for all other commands.
 
     Example: budgetline plan heart.budgetline -b 50 --exclude ecg -o plan.budgetline
     """
