@@ -92,7 +92,7 @@ def test_by_default_folds_choose_and_held_out_quality_is_shown(run, done):
     assert type(model).__name__ == "AnytimeRegressorCV"
     assert set(model.feature_names_in_) == {"a", "b", "c"}
     assert model.model_.encoding.pairs  # a × b explains half of y
-    assert "chosen by cross-validation: alpha" in found.err
+    assert "chosen by cross-validation: ridge constant" in found.err
     header, *rows = found.out.splitlines()
     assert header.split()[-4:] == ["(training)", "explained", "(held", "out)"]
     assert "not bought: c" in rows  # which only adds noise
@@ -348,7 +348,7 @@ def test_plans_of_classes_are_estimates_or_refitted(run, done):
         if exact:
             close(row["explained"], budgetline.budget_curve(plan, X, y).values[-1])
     said = " ".join(run("plan", "m", "-b", 50).out.split())
-    assert "an estimate. To refit the plan: budgetline plan m DATA -t TARGET -b 50," in said
+    assert "which may choose other groups: budgetline plan m DATA -t TARGET -b 50" in said
     refitted = run("plan", "m", path, "-t", "ill", "-b", 50).out
     assert "the best found: A short search" in refitted
     assert "estimate" not in refitted
@@ -361,7 +361,9 @@ def test_correction_and_start_reach_the_estimator(run, done):
     same_sequence(fitted["sequence"], AnytimeRegressor(groups, correction=2.0, start=["b"]).fit(X, y))
     searched = done("fit", path, *given, "--encoding", "none", "--cv", 3, "-o", "m")
     assert {"alpha_", "correction_"} <= searched.keys()
-    chosen = f"chosen by cross-validation: alpha {searched['alpha_']:g}, correction {searched['correction_']:g}"
+    correction = searched["correction_"]
+    noise = f"correction for noise {correction:g}" if correction else "no correction for noise"
+    chosen = f"chosen by cross-validation: ridge constant {searched['alpha_']:g}, {noise}"
     assert chosen in run("show", "m").out
 
 
@@ -801,7 +803,8 @@ def test_results_go_to_stdout_and_notes_to_stderr(run):
     found = run("fit", path, *given, *PLAIN, "-o", "m")
     lines = found.out.splitlines()
     assert lines[0].split() == ["step", "group", "cost", "cumulative", "gain", "explained", "(training)"]
-    assert len(lines) == 10
+    assert len(lines) == 11
+    assert lines[-1] == "explained: the share of the log loss that the groups remove"
     assert "wrote m: AnytimeClassifier, 9 groups, total cost 323.97" in found.err
     for arguments in (["fit", path, *given, *PLAIN, "-o", "m"], ["predict", "m", path], ["report", "m"]):
         assert run(*arguments, "--quiet").err == ""

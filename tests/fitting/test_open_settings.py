@@ -238,7 +238,7 @@ def test_what_a_model_says_of_it(tmp_path):
     assert (loaded.alpha, loaded.alpha_, loaded.model_.alpha) == ("auto", model.alpha_, model.alpha_)
     report = make_report(model, heart.data, heart.target)
     chosen = report.settings["what was chosen"]
-    assert chosen == f"alpha {model.alpha_:g} was chosen from the data"
+    assert chosen == f"ridge constant {model.alpha_:g} was chosen from the data"
     model.set_params(alpha=0.1).fit(heart.data, heart.target)
     assert not hasattr(model, "alpha_")
 

@@ -267,6 +267,12 @@ def test_headlines_are_about_held_out_values():
     assert (noisy.warning, "then" in noisy.headline) == ("", False)
     losses = falling([1, 0.3, 0.2, 0.5, 0.6], none, better=False)
     assert "the first 2 groups, then it gets worse" in losses.headline
+    free = falling([0, 0.85, 0.9, 0.95, 1], none, [0, 1, 2, 3])
+    assert free.headline == (
+        "The free groups alone give 85 % of the held-out improvement in explained variance from all 4 groups,"
+        " which cost 6 cost units."
+    )
+    assert "the smallest budget that buys at least 80 % of the improvement" in free.to_markdown()
     useless = falling([0, -1, -1, -1, -2], none)
     assert "no measurable improvement in held-out" in useless.headline
     assert useless.warning.endswith("Buy none.")

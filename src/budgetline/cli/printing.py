@@ -21,7 +21,7 @@ from budgetline.evaluation.budget_curves import training_curve
 from budgetline.messages import printable, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import CLEAR, Progress, make_bar, watching
-from budgetline.report.builders import left_out, pairs_bought
+from budgetline.report.builders import left_out, loss_name, pairs_bought
 from budgetline.report.formatting import PAIRS, amount, share, with_error
 from budgetline.tables import text_table
 
@@ -117,6 +117,7 @@ class Printer:
             both = zip(rows, expected[1:].tolist(), strict=True)
             rows = [[*row, with_error(value, error, "percent")] for row, (value, error) in both]
         self.table(header, rows, left={1})
+        self.say(f"explained: the share of the {loss_name(model)} that the groups remove")
         if pairs_bought(model):
             self.say(PAIRS)
         if not_bought := left_out(model):

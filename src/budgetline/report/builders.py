@@ -85,13 +85,12 @@ def describe(
     groups, bought = model.groups, groups_with_columns(model)
     counts = (rows, model.source.n_features, len(bought), len(groups) - len(bought), weight is not None)
     task = task_name(model)
-    loss = LOSSES.get(model.family.loss, type(model.family).__name__)
     return Report(
         title=title or f"{model.estimator} of {sum(name in bought for name in model.sequence.groups)} groups",
         version=version("budgetline"),
         date=date.today().isoformat(),
         unit=unit,
-        task=content.TaskSummary(task, model.estimator, loss, class_names(model)),
+        task=content.TaskSummary(task, model.estimator, loss_name(model), class_names(model)),
         data=content.DataSummary(*counts, target_amounts(model, y, weight)),
         settings=setting_texts(model) | ({"what was chosen": chosen} if chosen else {}),
         measure=content.Measure(training.metric, label, style, better, len(folds), folds_made),
@@ -106,6 +105,11 @@ def describe(
 def task_name(model: Staged) -> str:
     """Return what a model predicts: "regression", "classification", "ranking" or "survival"."""
     return "classification" if model.classes is not None else TASKS.get(model.family.loss, "regression")
+
+
+def loss_name(model: Staged) -> str:
+    """Return the loss of a model in words."""
+    return LOSSES.get(model.family.loss, type(model.family).__name__)
 
 
 def class_names(model: Staged) -> tuple[str, ...]:
@@ -197,8 +201,10 @@ def how_chosen(model: AnytimeModel) -> str:
     if "alpha_" not in model.learned:
         return ""
     if "cv_scores_" not in model.learned:
-        return f"alpha {model.alpha:g} was chosen from the data"
-    found = [f"alpha {model.alpha:g}", f"correction {model.learned.get('correction_'):g}"]
+        return f"ridge constant {model.alpha:g} was chosen from the data"
+    correction = model.learned["correction_"]
+    noise = f"correction for noise {correction:g}" if correction else "no correction for noise"
+    found = [f"ridge constant {model.alpha:g}", noise]
     if model.settings.get("interactions") is not None:
         pairs = 0 if model.encoding is None else len(model.encoding.pairs)
         found.append(f"{pairs or 'no'} pair{'' if pairs == 1 else 's'} of columns")

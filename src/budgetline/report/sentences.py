@@ -11,6 +11,10 @@ from budgetline.report.formatting import amount, count, listed, number, with_err
 
 ENOUGH = 0.8
 """The headline is about the first cost that buys this share of the improvement."""
+HEADLINE = (
+    f"The headline names the smallest budget that buys at least {100 * ENOUGH:.0f} % of the improvement of the whole"
+    " order, or of its best budget where more groups make it worse."
+)
 ON_CURVES = (
     "The held-out curve is the mean {label}{better} over {folds} folds{made}; the band is ± one standard error."
     " Each fold learns its own order from its training rows and is evaluated on the others. So the curve is about"
@@ -68,14 +72,16 @@ def headline(content: Content) -> str:
     stage, part = found
     if stage == stages:
         return f"It takes all {total} to get most of the {rows} improvement in {label}."
-    cost = f"{amount(content.training_curve.costs[stage])} of {total}"
+    cost = content.training_curve.costs[stage]
+    bought = f"{amount(cost)} of {total} buy" if cost else "The free groups alone give"
     if stage == best:
-        return f"{cost} buy the best {rows} {label}, then it gets worse."
-    bought = f"{100 * part:.0f} % of the {rows} improvement in {label} from"
+        return f"{bought} the best {rows} {label}, then it gets worse."
+    much = f"{100 * part:.0f} % of the {rows} improvement in {label} from"
     if part >= 0.995:
-        bought = f"at least as much {rows} improvement in {label} as"
+        much = f"at least as much {rows} improvement in {label} as"
     first = f"the first {count(content.bought_after(best), 'group')}, then it gets worse"
-    return f"{cost} buy {bought} {_every_group(content) if best == stages else first}."
+    every = _every_group(content) + f", which cost {total}" * (not cost)
+    return f"{bought} {much} {every if best == stages else first}."
 
 
 def subline(content: Content) -> str:
@@ -112,6 +118,8 @@ def notes(content: Content) -> list[str]:
         f"“Explained” is the share of the {content.task.loss} that the groups remove, compared with the model without"
         " groups. It does not count the ridge penalty of the fit.",
     ]
+    if content.total_cost and enough(content):
+        found.append(HEADLINE)
     if measure.style == "percent":
         found.append("Differences between percentages are in percentage points (pp).")
     if not measure.folds:
