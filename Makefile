@@ -25,6 +25,7 @@ demo: $(if $(wildcard $(READY)),$(READY),$(DEMO))
 	mkdir -p budgetline-demo
 	cd budgetline-demo && ../$(BIN)/budgetline demo && ../$(BIN)/budgetline fit heart.csv -t disease -g heart.yaml && \
 		../$(BIN)/budgetline report heart.budgetline heart.csv -t disease --unit dollars
+	@echo "the report: budgetline-demo/report.html"
 
 test: lint types browser $(READY)
 	$(PYTEST) -n 3 -m "not slow" # a fifth of the time is waiting for processes and browsers
