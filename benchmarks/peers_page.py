@@ -45,7 +45,7 @@ itself.
 Packages that accept a ridge constant get {alpha:g} for squared error and {logistic_alpha:g} for logistic models.
 
 adelie has no ridge part (`alpha` 1), `tol` and `irls_tol` {tol:g} (its defaults) and `early_exit` off. For squared
-error it has the λ and the weights of the other group lassos. For logistic models it has its own: {n_lambdas} λ down
+error it uses the same λ and weights as the other group lassos. For logistic models it uses its own: {n_lambdas} λ down
 to {min_ratio:g} of the largest, weights √size, an intercept. By default it stops once {exit:.0%} of the deviance is
 explained; a line below the table gives that point. In the logistic data all groups cost 1.
 """
@@ -97,8 +97,8 @@ def table(section: Section) -> list[str]:
     lines = [
         f"## {section.title}: {rows:,} × {D:,}, {J:,} groups, {rows * D * 8 / 1e6:,.0f} MB{part}",
         "",
-        f"budgetline took {first['wall']:.3g} s before and {again['wall']:.3g} s after the other packages. Times are "
-        "relative to the mean.",
+        f"Run before and after the other packages, budgetline took {first['wall']:.3g} s and {again['wall']:.3g} s. "
+        "Times are relative to the mean.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",

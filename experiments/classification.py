@@ -181,9 +181,9 @@ def subset_section(results: dict[str, tuple[list[list[str]], np.ndarray]]) -> li
         worst = subsets[int(excess.argmax())]
         kept = (loss[:, 0] - loss[:, 2]).mean() / (loss[:, 0] - loss[:, 1]).mean()
         remarks.append(
-            f"- {name}: `available=` reaches {kept:.1%} of the gain of refitting over the null model, in log loss on "
-            f"average. It is worse than the null model on {np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} "
-            f"subsets; the refitted model is worse on {np.sum(loss[:, 1] > loss[:, 0])}. It is better than the "
+            f"- {name}: `available=` on average reaches {kept:.1%} of the log loss gain of refitting over the null "
+            f"model. It is worse than the null model on {np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} "
+            f"subsets; the refitted model is worse on {np.sum(loss[:, 1] > loss[:, 0])}. `available=` beats the "
             f"refitted model on {np.sum(excess < 0)}. Groups of the worst subset: {', '.join(worst)}."
         )
     return [*lines, "", *remarks]

@@ -122,7 +122,7 @@ Made by `python experiments/doubling.py --write docs/results/doubling.md`.
 With doubling the next group costs no more than all groups before it together. This "prevents early computation of
 expensive features and induces a smoother increase of total cost; in most real-world data-sets, the two are identical
 after few steps because feature costs are often in a narrow range". *Doubling* is the version of this library: if no
-group is affordable, it takes the cheapest. The rule is `forward`. All figures are of the training data.
+group is affordable, it takes the cheapest. The rule is `forward`. All figures are for the training data.
 """
 
 

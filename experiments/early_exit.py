@@ -263,7 +263,7 @@ def calibration_verdict(estimates: dict[str, np.ndarray], changed: np.ndarray) -
     """Say which way of estimating is closer to what happened."""
     loss = {way: scores_of(p, changed)[0] for way, p in estimates.items()}
     best = min(loss, key=loss.__getitem__)
-    return f"The decision changed at a rate of {changed.mean():.4f}. The lowest log loss: **{best}**."
+    return f"The decision changed at a rate of {changed.mean():.4f}. Lowest log loss: **{best}**."
 
 
 HEAD = """\

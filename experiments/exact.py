@@ -291,7 +291,8 @@ def budget_section(results: list[Result]) -> list[str]:
         column = {m: np.array([r.at_budgets[m][k] for r in results]) for m in (*METHODS, EXACT, REPLANNED)}
         lines += [f"### {share * 100:.0f} % of the total cost", "", *table(column, names), ""]
         if empty := int(np.isnan(column["forward"]).sum()):
-            lines += [f"{empty} problem{'s' * (empty > 1)} left out: this budget buys nothing.", ""]
+            which, them = ("problem is", "it") if empty == 1 else ("problems are", "them")
+            lines += [f"{empty} {which} left out, because this budget buys nothing in {them}.", ""]
         ranked = sorted(METHODS, key=lambda m: -float(np.nanmean(column[m])))
         lines += [f"Best mean of the sequences: **{ranked[0]}**.", "", *versus(column, (EXACT, REPLANNED))]
     return lines
@@ -338,10 +339,10 @@ generated with the data. Other data have made-up costs: 1 per group, 1 per colum
 log-uniform draws between 1 and 100 from the named seed. "Drawn" groups are a random selection from the named seed.
 Problems of the same data depend on each other, and data with many problems count more in the means.
 
-There is a reason why `forward` is so good under the step interpolation. Swapping the neighbours g and h after S changes
-the area up to the total cost by c(g) c(h) (rate of h − rate of g), with rates (F(S ∪ g) − F(S))/c(g). So no swap
-improves a sequence that always buys at the best rate; only longer moves can. Under the linear interpolation a swap may
-improve it.
+There is a reason why `forward` is so good under the step interpolation. If g and h follow S, exchanging them changes
+the area under the curve by c(g) c(h) (r_h − r_g), where r_g = (F(S ∪ g) − F(S))/c(g). So no exchange of neighbours
+improves a sequence that always buys at the best rate; only longer moves can. Under the linear interpolation an
+exchange may improve it.
 """
 
 

@@ -153,7 +153,7 @@ def elsewhere(known: dict[str, Any]) -> list[str]:
 INTRODUCTION = [
     "Four families buy the same features for every row: *linear* and *spline* models (`encoding=`), *spline + pairs* "
     "(`interactions=20`), and *trees* (`StagedEstimators` of LightGBM on the order of the splines with pairs). "
-    "*budgetline* is one of them, chosen on training data alone: on every split all four are fitted on the training "
+    "*budgetline* is one of them, chosen without the test rows: on every split all four are fitted on the training "
     "rows, and the family with the best mean score over all budgets on the validation rows is used. Test rows are "
     "used once, at the end. *Static* methods also buy the same features for every row. *Per-row* methods choose the "
     "next feature by the values bought so far. Every feature of spam, physionet and bank costs 1.",
@@ -299,8 +299,8 @@ def physionet_section(results: Results) -> list[str]:
         "",
         "The AFA benchmark (Schütz et al., arXiv 2508.14734): 12,000 stays, 41 features, 14 % deaths; 60 % of the "
         "rows for training, 20 % for validation, "
-        f"20 % for testing, Python's `random` with seeds 42 to 46. Chosen families: {listed(results.choices)}. "
-        f"Numbers are means over the five splits ± standard error.",
+        "20 % for testing, Python's `random` with seeds 42 to 46. Families chosen (number of splits): "
+        f"{listed(results.choices)}. Numbers are means over the five splits ± standard error.",
         "",
         *table(names, rows),
         "Differences of protocol:",
@@ -336,7 +336,7 @@ def bank_section(found: list[Results]) -> list[str]:
         "45,211 calls, 16 columns, 12 % yes. Budgets and splits are those of the AFA benchmark, as above. Its table "
         "of results is not available, so there is no comparison. `duration` is known only after the call. Splits are "
         "shuffled, although the rows are in the order of time. "
-        f"Chosen families: {chosen}.",
+        f"Families chosen (number of splits): {chosen}.",
         "",
         *table(names, rows),
     ]

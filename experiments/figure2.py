@@ -126,10 +126,10 @@ HEAD = """\
 
 Made by `python experiments/figure2.py --write docs/results/figure2.md`.
 
-**The paper**: "CS-G-OMP achieves a 8x and 20x overall training time speed-up" over CS-G-FR on Agricultural and
-Yahoo!; between 10 and 20 on Yahoo!, more with smaller groups. *As printed* is Algorithm 1 in NumPy: all candidates of
-FR are refitted from the data in every step, for OMP only the chosen groups are. *budgetline* starts from the data as
-well and includes the models of all prefixes. The data are smaller than the paper's, so that the printed FR ends.
+**The paper**: "CS-G-OMP achieves a 8x and 20x overall training time speed-up" over CS-G-FR on Agricultural and Yahoo!;
+between 10 and 20 on Yahoo!, more with smaller groups. *As printed* is Algorithm 1 in NumPy: FR refits all candidates
+from the data at every step, OMP only the chosen groups. *budgetline* starts from the data as well and includes the
+models of all prefixes. The data are smaller than the paper's, so that the printed FR ends.
 """
 
 

@@ -260,9 +260,9 @@ digits.
 
 Timeliness is the mean held-out explained fraction F/R(∅) over budgets up to a stopping cost. The fraction is of
 deviance for classifiers (logistic, softmax) and of variance for squared loss, where each class has an indicator. The
-stopping cost is the cost at which CS-G-OMP has reached α of its final training objective; α is the plateau of all
-rows by the paper's rule. "linear" joins the points of a curve, as the paper does. "step" counts a group once it is
-paid for, as in use. Sparse is the cost-weighted group lasso, refitted; for classifiers its order comes from squared
+stopping cost is the cost at which CS-G-OMP has reached α of its final training objective; α is the plateau of all rows
+by the paper's rule. "linear" joins the points of a curve, as the paper does. "step" counts a group once it is paid
+for, as in practice. Sparse is the cost-weighted group lasso, refitted; for classifiers its order comes from squared
 error. Cheapest first takes groups of equal cost in the order of the table. Random is the mean of several orders. The
 Oracle sorts the steps of FR's held-out curve as if they could be reordered: it is no upper bound, and it profits from
 noise. `alpha`, the ridge constant, is fixed and the same for all methods. Score, the rule of one Newton step, equals
