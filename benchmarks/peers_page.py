@@ -37,10 +37,9 @@ the last model explains. It shows that a peer solved its problem. "Error" is for
 of the optimality conditions on the path, relative to λ·weight.
 
 Group lasso paths for squared error have {lambdas} λ down to a thousandth of the largest, warm-started, at each
-package's default tolerance. "On the triangle of X" is the way of an expert: X'X = R'R is computed first, this time is
-counted, and the package works on the few rows of R. "X'X of the raw table" needs an expert, too: the moments of the
-raw columns are centred and scaled afterwards, which loses digits if means are large. No package does either by
-itself.
+package's default tolerance. "On the triangle of X" is what an expert would do: X'X = R'R is computed first, this time
+is counted, and the package works on the few rows of R. "X'X of the raw table" needs an expert, too: the moments of the
+raw columns are centred and scaled afterwards, which loses digits if means are large. No package does either by itself.
 
 Packages that accept a ridge constant get {alpha:g} for squared error and {logistic_alpha:g} for logistic models.
 

@@ -315,11 +315,10 @@ Made by `python experiments/certificates.py --write docs/results/certificates.md
 
 The loss is squared error; classes are 0/1 indicators. The certified share is the fraction of the training data that
 the greedy sequence `forward` explains, divided by an upper bound for *every* set of groups within the same budget. No
-single sequence may reach the best set of every budget. Round brackets hold the share with the bound that follows from
-the models of the prefixes. Square brackets hold the fraction that the best known set explains, divided by the bound.
-"Theorem 3.2" is the guarantee of the theorem at every prefix. Timeliness is certified in the same way, for all
-budgets together. Times are those of one thread. The verifier, which shares no code with the search, has checked every
-certificate.
+single sequence may reach the best set of every budget. The share in round brackets uses only the bound that follows
+from the models of the prefixes. Square brackets show how much of the bound the best known set explains. "Theorem 3.2"
+is the guarantee of the theorem at every prefix. Timeliness is certified in the same way, for all budgets together.
+Times are those of one thread. The verifier, which shares no code with the search, has checked every certificate.
 """
 
 SEQUENCES = """\

@@ -169,9 +169,9 @@ def report(effort: Effort) -> Page:
     page = Page([HEAD, f"## Costs over orders of magnitude: {effort.groups} columns, {effort.draws} draws each", ""])
     page.add(
         "Columns are uncorrelated. Their values grow a little faster than costs (as cost^1.3, with scatter), so that "
-        "expensive groups have the better rates. The best sets are exact. At the worst budget, F of the affordable "
-        "prefix is smallest compared with the best set for a quarter of the budget. Budgets start at four times the "
-        "cheapest cost.",
+        "expensive groups have the better rates. The best sets are exact. The worst budget is the one at which F of "
+        "the affordable prefix is smallest relative to the best set for a quarter of the budget. Budgets start at four "
+        "times the cheapest cost.",
         "",
     )
     page.show("doubling", figure(solved[max(solved)][0], worst), "Greedy and doubling against cost")

@@ -353,7 +353,7 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
     return [
         HEAD,
         f"{len(results)} problems with {min(len(r.problem.groups) for r in results)} to "
-        f"{max(len(r.problem.groups) for r in results)} groups. Four best sequences and all best sets took "
+        f"{max(len(r.problem.groups) for r in results)} groups. Finding four best sequences and all best sets took "
         f"{np.median([r.seconds for r in results]):.2f} s in the median, at most {slowest.seconds:.1f} s "
         f"({slowest.problem.name}).",
         "",

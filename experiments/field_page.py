@@ -198,7 +198,7 @@ def in_short(results: dict[str, Results]) -> list[str]:
             own = physionet.ours("F1")[:, physionet.budgets.index(budget)]
             parts.append(f"{own.mean():.3f} ± {error(own):.3f} at {budget} ({method} about {value:.2f})")
         lines.append(
-            f"- **PhysioNet 2012**, F1: {', '.join(parts)}; the published figures are of per-row methods, read from "
+            f"- **PhysioNet 2012**, F1: {', '.join(parts)}; the published figures are for per-row methods, read from "
             f"a plot."
         )
     for name in ("bank", "bank without duration"):
@@ -265,7 +265,7 @@ def spam_section(spam: Results) -> list[str]:
         "mails, 57 features. Their split is used here: `numpy.random.default_rng(0)` shuffles the rows; the first "
         "fifth is for testing, the next for validation, the rest for training. GDFS chooses k features *per row*; "
         "budgetline buys the same k for all rows. Numbers are in percent: AUROC, except in columns named accuracy. "
-        f"Chosen family: {spam.choices[0]} on the published split, and {listed(spam.choices)} on all five.",
+        f"Families chosen: {spam.choices[0]} on the published split; on the five splits {listed(spam.choices)}.",
         "",
         *table(head, rows),
         "*Refitted*: the chosen model is fitted again on training and validation rows, as in practice. GDFS needs "

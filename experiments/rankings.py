@@ -263,11 +263,14 @@ def of_cascades(task: Task, found: Found) -> str:
     for share, rows in found.cascades.items():
         losing = rows[:, 1] - rows[:, 2]
         if losing.mean() < -0.002:
-            lost.append(f"the cascade for {share:.0%} has NDCG@10 {plus(losing)} compared with the plain order there")
+            lost.append(
+                f"the cascade for {share:.0%} has NDCG@10 {plus(losing)} compared with the plain order at this budget"
+            )
     return (
-        f"On {task.name} cascades cost at least 30% less at no more than 0.002 less NDCG@10 than the plain order at "
-        f"{', '.join(met) or 'no budget'}; not at {', '.join(missed) or 'none'}. The standard errors are "
-        f"{min(errors):.4f} to {max(errors):.4f}. Lost: {'; '.join(lost) or 'nothing at the budgets shown'}."
+        f"Cascades on {task.name} save at least 30% of the cost and lose at most 0.002 NDCG@10, compared with the "
+        f"plain order, at these budgets: {', '.join(met) or 'none'}; not at {', '.join(missed) or 'others'}. "
+        f"The standard errors are {min(errors):.4f} to {max(errors):.4f}. "
+        f"Lost: {'; '.join(lost) or 'nothing at the budgets shown'}."
     )
 
 
@@ -331,9 +334,9 @@ def report(effort: Effort) -> Page:
         *(f"| {kind} | {' | '.join(map(str, prices))} |" for kind, prices in MSLR_KINDS.items()),
         "",
         "Every feature is a group. Rule omp. The ridge constant is the best on validation queries, over all budgets. "
-        "Squared error learns from queries with a relevant document alone, which is better for it. LightGBM has 15 "
+        "Squared error learns only from queries with a relevant document, which is better for it. LightGBM has 15 "
         "leaves and a learning rate of 0.05; the validation queries choose the number of trees. Grades of generated "
-        "queries are linear in what the features measure, which is kind to linear models. "
+        "queries are linear in what the features measure, which favours linear models. "
         f"`python experiments/{Path(sys.argv[0]).name} --write docs/results/rankings.md` makes this page.",
         "",
     )  # fmt: skip

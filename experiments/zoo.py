@@ -304,7 +304,7 @@ def summary(outcomes: list[Outcome]) -> list[str]:
         f"Compared with gradient boosting on the same columns, on tables where folds chose pairs of columns, they "
         f"are behind by more than a standard error and .01 in {behind(paired, 'boosted', 0.01)}."
         + (f" No fold chose pairs on {', '.join(others)}." if others else ""),
-        f"From a budget to a larger one, quality falls by more than two standard errors on "
+        f"A larger budget lowers quality by more than two standard errors on "
         f"{', '.join(fallen) if fallen else 'no table'}.",
         f"The command on a whole table takes at most {slowest.seconds:.0f} seconds of processor time ({slowest.name}).",
     ]

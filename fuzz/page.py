@@ -34,7 +34,7 @@ def page(tally: Tally, seed: int, minutes: float, kinds: Sequence[str], kernels:
         "# Random trials",
         "",
         f"`{_command(seed, minutes, kinds, kernels)}` draws random cases and compares the library with slow references",
-        "that share no code with it. Each worker runs one kernel of OpenBLAS, which rounds in its own way.",
+        "that share no code with it. Each worker uses one OpenBLAS kernel; kernels round differently.",
         f"**{total:,} cases, {failed:,} failures.** Cases that fail are kept in `tests/regressions`, and the tests",
         "check them again.",
         "",
