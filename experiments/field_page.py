@@ -164,8 +164,8 @@ LIMITS = [
     "## What to keep in mind",
     "",
     "- Numbers of static methods on spam, physionet and bank are not available: the repositories of the papers hold "
-    "none. So it is open whether budgetline is as good as the best of them. The network in the order of a "
-    "permutation test was run here by one recipe, a weak one. The stronger recipes (CAE, SAGE) were not run. "
+    "no such numbers. So it is open whether budgetline is as good as the best of them. The network in the order of a "
+    "permutation test was trained here by one recipe only, a weak one. The stronger recipes (CAE, SAGE) were not run. "
     "LightGBM in the order of its own importance is the stronger baseline.",
     "- GDFS on spam is one run of a notebook on one split. budgetline is scored on the same split. The band in "
     "the first figure, from the lowest to the highest of five splits, is wider than most of the differences.",
