@@ -213,7 +213,7 @@ def proofs() -> Iterator[tuple[str, Callable[[], Results]]]:
 
 
 def files(folder: Path) -> Iterator[tuple[str, Callable[[], Results]]]:
-    """A model that the version before wrote, or, if there is none yet, one that is written now."""
+    """A model written by the version before; written now if there is none yet."""
     from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, load, save
 
     X, score, _, groups, costs = table(7)

@@ -69,7 +69,7 @@ DATA: dict[str, tuple[str, Callable[..., Data]]] = {
     "rare": ("rare class, 1 %", rare),
     "separable": ("separable classes", separable),
 }
-"""What each is called in a report, and the function that makes it."""
+"""The title of each data set in a report, and the function that makes it."""
 
 
 def _groups() -> list[list[int]]:

@@ -17,7 +17,7 @@ from peers.registry import PEERS
 Measured = dict[str, Any]
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "spams": "spams-bin"}
 REFERENCES = {"squared": "ours", "logistic": "ours, logistic"}
-"""Whose time is 1."""
+"""The peer whose time counts as 1, by loss."""
 LOSSES = {"squared": "squared error", "logistic": "logistic models"}
 
 HEAD = """\

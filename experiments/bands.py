@@ -34,7 +34,7 @@ TRUE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 NOISE, SIZES = 2.0, {"regression": 1.0, "classes": 0.4, "counts": 0.2}
 """Deviation of the noise of a regression, and the size of the effects of each task."""
 SHARES = (np.arange(200) + 0.5) / 200
-"""Numbers are looked at at these quantiles."""
+"""The quantiles of a number at which its effect is evaluated."""
 
 
 def drawn(rng: np.random.Generator, n: int) -> pd.DataFrame:

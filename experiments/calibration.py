@@ -50,7 +50,7 @@ ISOTONIC = 1e-3
 METHODS = ("none", "library", "beta", "Platt", "isotonic")
 METRICS = ("log loss", "Brier", "ECE", "ECE over chance")
 DRAWS = 10
-"""Labels are drawn this often from probabilities that are taken to be true."""
+"""How often labels are drawn from the predicted probabilities, for the error of a perfect model."""
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ QUICK = Effort((lambda: of_classes("heart", load_heart()), of_diabetes), 0.3, 1,
 
 @dataclass(frozen=True)
 class Certified:
-    """A certificate, the bounds that the duals of the prefixes gave for nothing, the best sets known, and times."""
+    """A certificate, the bounds from the duals of the prefixes, the best sets known, and times."""
 
     data: Data
     certificate: Certificate
@@ -127,7 +127,7 @@ class Certified:
 
 
 def certified(data: Data, seconds: float) -> Certified:
-    """Do what ``certify`` does, and keep what is known on the way."""
+    """Run the steps of ``certify``, and keep the intermediate results."""
     moments = Moments.from_data(data.X, data.Y)
     model = AnytimeRegressor(data.groups, alpha=data.alpha).fit_moments(moments)
     start = time.monotonic()
@@ -318,7 +318,7 @@ the greedy sequence `forward` explains, divided by an upper bound for *every* se
 single sequence may reach the best set of every budget. The share in round brackets uses only the bound that follows
 from the models of the prefixes. Square brackets show how much of the bound the best known set explains. "Theorem 3.2"
 is the guarantee of the theorem at every prefix. Timeliness is certified in the same way, for all budgets together.
-Times are those of one thread. The verifier, which shares no code with the search, has checked every certificate.
+Times are for one thread. The verifier, which shares no code with the search, has checked every certificate.
 """
 
 SEQUENCES = """\

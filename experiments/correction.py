@@ -123,7 +123,7 @@ def orders(X: np.ndarray, Y: np.ndarray, groups: FeatureGroups, alpha: float) ->
 
 @dataclass(frozen=True)
 class Result:
-    """R² on new rows: means over budgets (folds,) and at some budgets (folds, budgets), by the way to choose."""
+    """R² on new rows by choice: means over budgets (folds,), and values at some budgets (folds, budgets)."""
 
     means: dict[str, np.ndarray]
     at: dict[str, np.ndarray]

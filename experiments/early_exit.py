@@ -58,7 +58,7 @@ def decisions(scores: np.ndarray) -> np.ndarray:
 
 
 def unconditional(scores: np.ndarray) -> Chance:
-    """Take what the remaining groups added on the sample (stages, m, P), whatever the score: no regression."""
+    """Use the changes by the remaining groups on the sample (stages, m, P), without regressing on the score."""
     left = scores[-1] - scores
 
     def chance(stage: int, own: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ def sample(scores: np.ndarray, most: int = 2000) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Fold:
-    """A model and what it says of held-out patients: scores (stages, n, P), probabilities (stages, n, classes)."""
+    """A model and its predictions for held-out patients: scores (stages, n, P), probabilities (stages, n, classes)."""
 
     model: AnytimeClassifier
     truth: np.ndarray

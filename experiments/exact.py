@@ -58,7 +58,7 @@ class Problem:
 
     @property
     def name(self) -> str:
-        """Name of the data and of what was done with them."""
+        """Name of the data and of their modifications."""
         return f"{self.data}: {self.variant}"
 
 
@@ -173,7 +173,7 @@ SOURCES = (heart, thyroid, nhanes, *TABLES, breast_cancer, digits, generated)
 
 @dataclass(frozen=True)
 class Result:
-    """What one problem gave. Ratios are NaN where not even the best explains anything.
+    """The results of one problem. Ratios are NaN where not even the best explains anything.
 
     ``optimum`` is the timeliness of the best sequences, shape (settings,); ``ratios`` is that of each method over it,
     and ``at_budgets`` F of its prefix over F of the best set, shape (budgets,).

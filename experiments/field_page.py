@@ -40,7 +40,7 @@ class Results:
 
     @property
     def metric(self) -> str:
-        """By which models are chosen."""
+        """The metric by which models are chosen."""
         return str(self.record["metric"])
 
     @property
@@ -310,8 +310,8 @@ def physionet_section(results: Results) -> list[str]:
         "- Their networks are trained with balanced class weights, and F1 is computed from the predicted class. *F1* "
         "here uses the same decision: death is predicted if its probability is above its share of the training rows. "
         "Their code of August 2025 computes F1 of the rarer class, their code of January 2026 the mean over both "
-        "classes (*macro*). Values below .5 fit only the former. *Tuned* uses the threshold with the best F1 on the "
-        "validation rows.",
+        "classes (*macro*). Values below .5 fit only F1 of the rarer class. *Tuned* uses the threshold with the "
+        "best F1 on the validation rows.",
         "- The splits follow their code of January 2026. In August 2025 the rows were split by torch.",
         "- They fill missing values with the mean over all rows, including test rows, and standardise in the same "
         "way. budgetline uses nothing of the test rows.",

@@ -116,7 +116,7 @@ class Fold:
 
     @property
     def means(self) -> np.ndarray:
-        """Means of the numbers that stand for the target."""
+        """Means of the columns of numbers that encode the target."""
         y = self.train.y
         return np.array([y.mean()]) if y.dtype.kind == "f" else np.unique(y, return_counts=True)[1] / len(y)
 

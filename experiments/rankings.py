@@ -169,7 +169,7 @@ class Found:
     curves: dict[tuple[str, int], np.ndarray]
     trees: dict[int, np.ndarray]
     cascades: dict[float, np.ndarray]
-    """Average cost over that of all features, NDCG@10, and what the plain order has for that budget and for all."""
+    """Average cost as a share of all features' cost, NDCG@10, and NDCG@10 of the plain order there and in full."""
     matching: dict[float, np.ndarray]
     """The cheapest cascade that is as good as the plain order at a budget: the part of its cost saved, and NDCG@10 less
     that of the plain order."""

@@ -160,7 +160,7 @@ def reference_columns(X: pd.DataFrame, train: np.ndarray) -> tuple[np.ndarray, d
 
 
 def _reference_block(column: pd.DataFrame, train: np.ndarray) -> np.ndarray:
-    """Encode a column: categories one-hot, numbers by splines with knots at quantiles of their different values."""
+    """Encode a column: categories one-hot, numbers by splines with knots at quantiles of their distinct values."""
     if not pd.api.types.is_numeric_dtype(column.iloc[:, 0]):
         levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(column.iloc[train])
         return np.asarray(levels.transform(column))

@@ -268,7 +268,7 @@ Oracle sorts the steps of FR's held-out curve as if they could be reordered: it 
 noise. `alpha`, the ridge constant, is fixed and the same for all methods. Score, the rule of one Newton step, equals
 FR for squared loss.
 
-Standard errors are those of Nadeau and Bengio for repeated folds: √(1/m + 1/(k − 1)) times the spread over the m
+Standard errors follow Nadeau and Bengio for repeated folds: √(1/m + 1/(k − 1)) times the spread over the m
 folds of k-fold cross-validation. Folds share training rows, so the plain error would be too small. Differences are
 taken fold by fold. "holds" and "does not hold" mean a difference beyond two standard errors, "undecided" a smaller
 one, "equal" none on any fold.

@@ -37,7 +37,7 @@ TARGETS = {
 }
 """Targets of the raw tables, and columns that are names or numbers of rows."""
 SMALL, WORTH, MISSED = 1e-6, 0.02, 0.1
-"""An alpha that hardly regularises; gains of refits that must not be missed; below this share of them they are."""
+"""An alpha that hardly regularises; the least gain of a refit that counts; the share of it below which it is missed."""
 
 Data = tuple[pd.DataFrame, np.ndarray]
 

@@ -45,19 +45,19 @@ from core import print_report  # noqa: E402
 
 ZOO = Path(os.environ.get("ZOO_DATA", ROOT.parent / "shared" / "data" / "zoo"))
 SEED = int(os.environ.get("ZOO_SEED", "0"))
-"""Of the folds."""
+"""The seed of the folds."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A file, its target, the budgets in columns, and options that its user would have to give."""
+    """A file, its target, the budgets in columns, and the options that a user must pass."""
 
     file: str
     target: str
     budgets: tuple[int, ...]
     classes: bool = False
     before: tuple[float, ...] = ()
-    """What splines without cross-validation reached on 2026-11-17, by SOURCE.txt."""
+    """Scores of splines without cross-validation on 2026-11-17, by SOURCE.txt."""
     options: tuple[str, ...] = field(default=())
 
 
