@@ -298,7 +298,7 @@ def opened(text: str, path: Path) -> str:
 
 
 def typeset(text: str) -> str:
-    """Return Markdown with minus signs, and a space before every per cent sign, except in code and addresses."""
+    """Return Markdown with typographic minus signs and spaces before per cent signs, except in code and addresses."""
     parts = re.split(r"(```.*?```|`[^`]*`|\]\([^)]*\))", text, flags=re.DOTALL)
     for k in range(0, len(parts), 2):
         parts[k] = re.sub(r"(?<![\w.)-])-(?=\.?\d)", "−", re.sub(r"(?<=\d)%", " %", parts[k]))
@@ -319,7 +319,7 @@ def print_report(report: Callable[[Any], list[str]], full: Any, quick: Any, desc
 
 
 def main(cases: Cases, title: str, script: str, description: str | None, alone: Cases | None = None) -> None:
-    """Run all cases, or one, which may also be one of those that run only alone."""
+    """Run all cases, or the named one; some cases run only when named."""
     parser, each = argparse.ArgumentParser(description=description), cases | (alone or {})
     parser.add_argument("--case", choices=each)
     parser.add_argument("--write", type=Path)

@@ -80,7 +80,7 @@ def synchronise(xp: ModuleType) -> None:
 
 
 def peak(xp: ModuleType, work: Callable[[], object], size: int) -> float:
-    """Return the memory on the device that some work takes at its peak, in sizes of X, and X itself."""
+    """Return the peak memory on the device during some work, in multiples of X, X included."""
     if xp.__name__ == "torch":
         xp.cuda.empty_cache()
         xp.cuda.reset_peak_memory_stats()

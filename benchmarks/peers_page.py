@@ -108,7 +108,7 @@ def table(section: Section) -> list[str]:
 
 
 def early_exits(section: Section) -> list[str]:
-    """Say where a peer whose early exit is off would have stopped."""
+    """Say where the early exit of a peer, which is off, would have stopped it."""
     found = [(PEERS[n].title, f) for n, f in section.results.items() if n in PEERS and "wall" in f]
     lines = [
         f"{title}: with its early exit it would have stopped after {f['exit_models']} λ and {f['exit_seconds']:.3g} s."
@@ -133,7 +133,7 @@ def rivals(section: Section, path: str) -> dict[str, Measured]:
 
 
 def verdict(what: str, rivals: dict[str, Measured], ours: float, preparation: float) -> list[str]:
-    """Say which rivals are faster than budgetline, also if both sides count their preparation."""
+    """Say which peers are faster than budgetline, even if preparation counts on both sides."""
     faster = [n for n, f in rivals.items() if "wall" in f and f["wall"] < ours]
     still = [n for n in faster if rivals[n]["wall"] + rivals[n]["preparation"] < ours + preparation]
     missing = [n for n, f in rivals.items() if "failed" in f and not f["failed"].startswith("> ")]
@@ -157,7 +157,7 @@ def versions(interpreters: dict[str, Path]) -> str:
 
 
 def version(name: str, python: Path) -> str:
-    """Return the version of a package; in an environment of its own NumPy is another one, so that is named too."""
+    """Return the version of a package, with NumPy's if the package has an environment of its own."""
     ask = f"from importlib.metadata import version; print(version({name!r}), version('numpy'))"
     done = subprocess.run([str(python), "-c", ask], check=True, stdout=subprocess.PIPE, text=True)
     found, numpy = done.stdout.split()

@@ -125,7 +125,7 @@ async def ask(port: int, records: list[dict[str, Any]], deadline_ms: float, rows
 async def load(
     port: int, records: list[dict[str, Any]], deadline_ms: float, clients: int, requests: int
 ) -> tuple[list[Asked], float]:
-    """Return all responses, and how many came per second."""
+    """Return all responses, and their number per second."""
     rows = np.random.default_rng(0).integers(len(records), size=requests).tolist()
     start = time.perf_counter()
     found = await asyncio.gather(*(ask(port, records, deadline_ms, rows[k::clients]) for k in range(clients)))

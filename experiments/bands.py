@@ -57,7 +57,7 @@ def model_of(task: str, seed: int, n: int, knots: int | None) -> tuple[Model, pd
 
 
 def covered(effect: Effect, values: pd.Series, size: float, coverage: float) -> float:
-    """Return the share of places where the band holds the true effect, the mean over the rows being 0."""
+    """Return the share of points at which the band covers the true effect, centred on the rows."""
     true, (axis,), margins = TRUE[effect.name], effect.axes, effect.margins(coverage)
     centre = size * float(true(values.to_numpy()).mean())
     if axis.categories:

@@ -296,7 +296,7 @@ def set_section(datas: list[Data], effort: Effort) -> list[str]:
 
 
 def _scores(data: Data, fold: tuple[np.ndarray, np.ndarray], budget: float, effort: Effort) -> list[float]:
-    """Return what prefix, sequence for the budget and plan, chosen on the training rows, explain of the others."""
+    """Return the shares of held-out rows explained by prefix, sequence for the budget and plan."""
     train, held = fold
     moments = Moments.from_data(data.X[train], data.Y[train])
     fits = (AnytimeRegressor(data.groups, alpha=data.alpha, max_cost=limit) for limit in (None, budget))

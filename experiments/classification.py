@@ -124,7 +124,7 @@ def quality_section(title: str, budgets: tuple[float, ...], mean: Scores, draws:
 
 
 def verdict(b: int, k: int, mean: Scores, draws: Scores, divisor: float) -> str:
-    """Return who wins at a budget, as cells; each difference has its own standard error, on the same rows."""
+    """Return the winners at a budget, as cells; each paired difference has its own standard error."""
     ranked = sorted(METHODS, key=lambda m: -mean[m][b, k])
     best, same, close, behind = ranked[0], [], [], []
     for m in ranked[1:]:
@@ -146,7 +146,7 @@ def random_subsets(names: tuple[str, ...], count: int) -> list[list[str]]:
 
 
 def subset_scores(data: Bunch, alpha: float, splits: list[Split], subsets: list[list[str]]) -> np.ndarray:
-    """Return log loss and AUC of null, refit and ``available=``: mean over the splits, shape (subsets, 3, 2)."""
+    """Return log loss and AUC of null model, refit and ``available=``: means over splits, shape (subsets, 3, 2)."""
     groups, classes = data.feature_groups, np.unique(data.target)
     total = np.zeros((len(subsets), 3, 2))
     for train, test in splits:
@@ -166,7 +166,7 @@ def subset_scores(data: Bunch, alpha: float, splits: list[Split], subsets: list[
 
 
 def subset_section(results: dict[str, tuple[list[list[str]], np.ndarray]]) -> list[str]:
-    """Return the table of what ``available=`` loses against a model refitted on exactly the groups available."""
+    """Return the table that compares ``available=`` with a model refitted on exactly the available groups."""
     lines = [
         "| data | subsets | log loss: null | refitted | `available=` | excess: mean | median | worst "
         "| AUC: refitted | `available=` | worst loss of AUC |",

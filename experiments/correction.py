@@ -205,7 +205,7 @@ def table(result: Result) -> list[str]:
 
 
 def verdicts(results: dict[str, Result]) -> list[str]:
-    """Return on which data each way is better than the paper's choice, and on which worse, by more than an error."""
+    """Return the data on which each choice is better or worse than the paper's by more than a standard error."""
     lines = ["| choice | better on | worse on |", "|---|---|---|"]
     for way in next(iter(results.values())).means:
         if way != PAPER:

@@ -66,7 +66,7 @@ def shared_factors(seed: int, rows: int, weight: float, factors: int) -> tuple[n
 
 
 def derived_groups(seed: int, rows: int, share: float) -> tuple[np.ndarray, np.ndarray, FeatureGroups]:
-    """Return data in which half of the groups repeat, up to ``share`` of their variance, one of the other half each.
+    """Return data in which each group of one half repeats a group of the other, up to ``share`` of its variance.
 
     Groups of the generator without shared factors are independent. Half of them, drawn at random, become
     √share · (random combinations of another group's columns) + √(1 − share) · (their own columns). The label is a

@@ -86,7 +86,7 @@ def solve(moments: Moments, groups: FeatureGroups) -> Run:
 
 
 def same_from(first: GroupSequence, second: GroupSequence) -> int:
-    """Return the number of steps after which both sequences have bought the same and go on alike."""
+    """Return the number of steps after which both sequences have bought the same groups and continue alike."""
     a, b = list(first.groups), list(second.groups)
     steps = len(a)
     while steps and a[steps - 1] == b[steps - 1]:

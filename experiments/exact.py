@@ -216,7 +216,7 @@ def measure(problem: Problem) -> Result:
 
 
 def ratio(own: np.ndarray, best: np.ndarray) -> np.ndarray:
-    """Return own/best, NaN where both are zero; nothing may beat the best."""
+    """Return own/best, NaN where both are zero; an error if a value exceeds the best."""
     found = np.divide(own, best, out=np.full(best.shape, np.nan), where=best > 0)
     if np.any(found > 1 + SAME):
         raise RuntimeError(f"a ratio of {np.nanmax(found)} to what should be the best")
@@ -227,7 +227,7 @@ def ratio(own: np.ndarray, best: np.ndarray) -> np.ndarray:
 
 
 def summary(ratios: np.ndarray, names: list[str]) -> list[str]:
-    """Return cells: mean, worst, where, and on how many problems the ratio is 1."""
+    """Return cells: the mean, the worst ratio and its problem, and the number of problems with a ratio of 1."""
     known = ~np.isnan(ratios)
     worst = int(np.nanargmin(ratios))
     hits = int(np.sum(ratios[known] >= 1 - SAME))
@@ -241,7 +241,7 @@ def table(column: dict[str, np.ndarray], names: list[str]) -> list[str]:
 
 
 def versus(column: dict[str, np.ndarray], others: Iterable[str]) -> list[str]:
-    """Return on how many problems forward is ahead of each of the others, behind it, or equal."""
+    """Return the number of problems on which forward is ahead of, behind, or equal to each other method."""
     lines = ["| forward compared with | ahead | behind | equal |", "|---|---|---|---|"]
     for other in others:
         gap = (column["forward"] - column[other])[~np.isnan(column["forward"])]
@@ -251,7 +251,7 @@ def versus(column: dict[str, np.ndarray], others: Iterable[str]) -> list[str]:
 
 
 def verdict(column: dict[str, np.ndarray]) -> list[str]:
-    """Return who is best on average, who at worst, and how forward compares with the others."""
+    """Return the methods with the best mean and the best worst case, and the losses of forward."""
     means = {m: float(np.nanmean(r)) for m, r in column.items()}
     worsts = {m: float(np.nanmin(r)) for m, r in column.items()}
     by_mean, by_worst = max(means, key=means.__getitem__), max(worsts, key=worsts.__getitem__)
@@ -284,7 +284,7 @@ def timeliness_section(results: list[Result]) -> list[str]:
 
 
 def budget_section(results: list[Result]) -> list[str]:
-    """Return what prefixes explain compared with the best set of the same budget."""
+    """Return the shares of the best set of the same budget that prefixes explain."""
     names = [r.problem.name for r in results]
     lines = []
     for k, share in enumerate(BUDGETS):

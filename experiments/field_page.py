@@ -145,7 +145,7 @@ def page_of(known: dict[str, Any]) -> Page:
 
 
 def elsewhere(known: dict[str, Any]) -> list[str]:
-    """Return where data sets were fitted that were not fitted where the first one was."""
+    """Return the machines of data sets that were fitted on another machine than the first one."""
     places = list(dict.fromkeys(record["measured"] for record in known.values()))
     return places[1:]
 
@@ -178,7 +178,7 @@ LIMITS = [
 
 
 def in_short(results: dict[str, Results]) -> list[str]:
-    """Return what the numbers say, one line per data set."""
+    """Return the comparisons in words, one line per data set."""
     lines = ["## Comparisons", ""]
     if spam := results.get("spam"):
         auc, accuracy = 100 * spam.ours()[0] - GDFS_AUC, 100 * spam.ours("accuracy")[0] - GDFS_ACCURACY
@@ -231,7 +231,7 @@ def against(results: Results, family: str, named: str) -> str:
 
 
 def winners(all_results: list[Results]) -> str:
-    """Say which family is best where."""
+    """Say which family is best on which data."""
     best: dict[str, list[str]] = {}
     for results in all_results:
         families = [family for family in FAMILIES if results.has(family)]
@@ -425,7 +425,7 @@ def spread(places: list[float], gap: float, top: float) -> list[float]:
 
 
 def models_drawing(all_results: list[Results]) -> str:
-    """Draw what splines, pairs and trees gain over the linear model."""
+    """Draw the gain of splines, pairs and trees over the linear model."""
     looks = {SPLINE: ("green", "circle"), PAIRS: ("ours", "square"), TREES: ("peer", "triangle")}
     gains = {(r.name, f): 100 * (r.of(f) - r.of(LINEAR)).mean(axis=1) for r in all_results for f in looks if r.has(f)}
     ends = [v.mean() + s * error(v) for v in gains.values() for s in (-1, 1)]

@@ -82,7 +82,7 @@ def measure(title: str, X: np.ndarray, y: np.ndarray, groups: FeatureGroups, alp
 def printed_seconds(
     X: np.ndarray, y: np.ndarray, columns: list[list[int]], costs: np.ndarray, rule: str, alpha: float, steps: int
 ) -> tuple[np.ndarray, list[int]]:
-    """Return when the algorithm as printed had each group, and its order."""
+    """Return the times at which the algorithm as printed chose each group, and its order."""
     start, seconds, order = time.perf_counter(), [], []
     for g in printed_steps(X, y, columns, costs, rule, alpha):
         seconds.append(time.perf_counter() - start)

@@ -120,7 +120,7 @@ class SparseOrder(AnytimeClassifier):
 
 @dataclass(frozen=True)
 class Result:
-    """Of one task: timeliness (folds,) by interpolation and method, mean curves, α, stopping cost, error factor."""
+    """One task: timeliness (folds,) by interpolation and method, mean curves, α, stopping cost, error factor."""
 
     task: Task
     shape: tuple[int, int, int]
