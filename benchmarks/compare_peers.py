@@ -51,7 +51,7 @@ class Shape:
 
 
 def in_order(X: np.ndarray, y: np.ndarray, columns: list[np.ndarray], costs: np.ndarray) -> Problem:
-    """Make the columns of a group neighbours, as some peers want."""
+    """Make the columns of a group neighbours, as some peers require."""
     order = np.concatenate(columns)
     return Problem(np.ascontiguousarray(X[:, order]), y.astype(float), np.array([c.size for c in columns]), costs)
 
@@ -78,7 +78,7 @@ def drawn(rows: int, D: int, most: int | None = None) -> Problem:
 
 
 def classes(problem: Problem, above: float) -> Problem:
-    """Return the same with two classes and, as in all logistic data, groups that cost the same."""
+    """Return the same data with two classes and, as in all logistic data, groups of equal cost."""
     return replace(problem, y=(problem.y > above).astype(float), costs=np.ones(problem.sizes.size))
 
 
@@ -180,7 +180,7 @@ def compare(shape: str, quick: bool, limit: float, names: list[str]) -> Section:
 
 
 def names_for(shape: Shape, wanted: list[str]) -> list[str]:
-    """Return the peers that a shape is for, budgetline first."""
+    """Return the peers that are measured on a shape, budgetline first."""
     ours = REFERENCES[shape.loss]
     fit = [n for n in wanted if PEERS[n].loss == shape.loss and (shape.tall or not PEERS[n].tall)]
     return [ours, *(n for n in fit if n != ours)]

@@ -80,7 +80,7 @@ def table(seed: int, n: int = 120, sizes: tuple[int, ...] = (2, 1, 3, 1, 2, 4)) 
 
 
 def of_model(model: Any, X: Any) -> Results:
-    """Return everything that users read of a fitted model."""
+    """Return all attributes of a fitted model that users read."""
     sequence = model.sequence_
     total = float(sequence.costs.sum())
     some = list(sequence.groups)[::2]
@@ -213,7 +213,7 @@ def proofs() -> Iterator[tuple[str, Callable[[], Results]]]:
 
 
 def files(folder: Path) -> Iterator[tuple[str, Callable[[], Results]]]:
-    """A model that the version before wrote, or, if there is none yet, one that is written now."""
+    """A model written by the version before; written now if there is none yet."""
     from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, load, save
 
     X, score, _, groups, costs = table(7)
@@ -320,7 +320,7 @@ def serve() -> None:
 
 
 def differences(before: Results, after: Results) -> list[str]:
-    """Return what is not equal, one line each."""
+    """Return the differences, one line each."""
     wrong = [f"{name}: not in both" for name in before.keys() ^ after.keys()]
     for name in before.keys() & after.keys():
         for key, value in before[name].items():
@@ -350,7 +350,7 @@ def run(tree: Path, folder: Path) -> Results:
 
 
 def timed(before: Path, after: Path, rounds: int, part: str) -> None:
-    """Print the median over rounds of AFTER / BEFORE for the jobs with this in their names, both measured in turns."""
+    """Print the median of AFTER / BEFORE over rounds, measured in turns, for the jobs whose names contain this text."""
     command = [sys.executable, __file__, "--serve"]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     served = [subprocess.Popen(command, env=environment(tree), **pipes) for tree in (before, after)]

@@ -46,7 +46,7 @@ def in_turns(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, n
 
 
 def peak_rise_mb(work: Callable[[], object]) -> float:
-    """Peak resident memory during ``work`` above what was resident before, from Linux's own high-water mark."""
+    """Peak resident memory during ``work`` minus the memory before it, from Linux's high-water mark."""
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmRSS")
     work()
@@ -89,7 +89,7 @@ def tall_case(dtype: type) -> Measurements:
 
 
 def correction_case() -> Measurements:
-    """What the correction adds to a fit, and the choice of one to a cross-validation."""
+    """The time that a correction adds to a fit, and its choice to a cross-validation."""
     X, y, groups = tall(np.float64)
     nhanes = load_nhanes()
     rows, cv = slice(0, 50_000), {"alphas": (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)}
@@ -298,7 +298,7 @@ def opened(text: str, path: Path) -> str:
 
 
 def typeset(text: str) -> str:
-    """Return Markdown with minus signs, and a space before every per cent sign, except in code and addresses."""
+    """Return Markdown with typographic minus signs and spaces before per cent signs, except in code and addresses."""
     parts = re.split(r"(```.*?```|`[^`]*`|\]\([^)]*\))", text, flags=re.DOTALL)
     for k in range(0, len(parts), 2):
         parts[k] = re.sub(r"(?<![\w.)-])-(?=\.?\d)", "−", re.sub(r"(?<=\d)%", " %", parts[k]))
@@ -319,7 +319,7 @@ def print_report(report: Callable[[Any], list[str]], full: Any, quick: Any, desc
 
 
 def main(cases: Cases, title: str, script: str, description: str | None, alone: Cases | None = None) -> None:
-    """Run all cases, or one, which may also be one of those that run only alone."""
+    """Run all cases, or the named one; some cases run only when named."""
     parser, each = argparse.ArgumentParser(description=description), cases | (alone or {})
     parser.add_argument("--case", choices=each)
     parser.add_argument("--write", type=Path)

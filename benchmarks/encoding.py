@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def memory() -> None:
-    """Print the peak memory of fits of squared error, and the size of the design matrix, which they do not make."""
+    """Print the peak memory of squared error fits, and the size of the design matrix that they avoid."""
     X, y = made_up(TALL)
     regressors = {
         "plain": AnytimeRegressor(encoding="spline"),

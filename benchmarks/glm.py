@@ -35,7 +35,7 @@ def gradient_norm(X: np.ndarray, y: np.ndarray, coef: np.ndarray, intercept: np.
 
 
 def coefficient_error(X: np.ndarray, y: np.ndarray, coef: np.ndarray, intercept: float) -> float:
-    """Largest entry, but for the intercept, of a Newton step of that model, from a gradient in extended precision."""
+    """Largest entry, except the intercept's, of a Newton step of this model, from a gradient in extended precision."""
     Z, w = X.astype(np.longdouble), np.ravel(coef).astype(np.longdouble)
     p = 1 / (1 + np.exp(-(Z @ w + intercept)))
     residual = (p - y) / len(y)

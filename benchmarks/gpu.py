@@ -80,7 +80,7 @@ def synchronise(xp: ModuleType) -> None:
 
 
 def peak(xp: ModuleType, work: Callable[[], object], size: int) -> float:
-    """Return the memory on the device that some work takes at its peak, in sizes of X, and X itself."""
+    """Return the peak memory on the device during some work, in multiples of X, X included."""
     if xp.__name__ == "torch":
         xp.cuda.empty_cache()
         xp.cuda.reset_peak_memory_stats()
@@ -185,10 +185,10 @@ def as_page(xp: ModuleType, rows: list[str], stream: tuple[float, float, float, 
             "# On a GPU",
             "",
             f"Made by `benchmarks/gpu.py` on {date.today()}: {card}, {xp.__name__} {xp.__version__}, {cpu_count()} CPU "
-            f"cores, Python {platform.python_version()}. Data on the device, float64. Times are medians after a warm-"
-            "up, end to end: `fit`, with checks and the copies of y. Memory is the peak on the device in sizes of X, X "
-            "included. The order and the largest difference of a coefficient, over the largest one, are "
-            "against the same fit on the CPU, whose time is in the last column (one run).",
+            f"cores, Python {platform.python_version()}. The data are on the device, in float64. Times are medians of "
+            "whole calls of `fit` after a warm-up, including checks and copies of y. Memory is the peak on the device "
+            "in multiples of X, X included. Order and coefficients are compared with the same fit on the CPU; the "
+            "difference is relative to the largest coefficient. The last column is one run on the CPU.",
             "",
             "| fit | on the GPU | aim | memory | order | difference | on the CPU |",
             "|---|---|---|---|---|---|---|",

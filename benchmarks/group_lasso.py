@@ -31,7 +31,7 @@ from budgetline.leastsquares.gram import Gram
 
 PRECISION = 1e-4
 FEW = 25
-"""How many of the 100 λ the peers get: from the largest down to 0.18 of it."""
+"""How many of the 100 λ the peers compute: from the largest λ down to 0.18 of it."""
 
 
 def path_case(rounds: int = 7) -> Measurements:

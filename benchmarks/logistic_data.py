@@ -69,7 +69,7 @@ DATA: dict[str, tuple[str, Callable[..., Data]]] = {
     "rare": ("rare class, 1 %", rare),
     "separable": ("separable classes", separable),
 }
-"""What each is called in a report, and the function that makes it."""
+"""The title of each data set in a report, and the function that makes it."""
 
 
 def _groups() -> list[list[int]]:
@@ -87,5 +87,5 @@ def _latent(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _labels(latent: np.ndarray, share: float) -> np.ndarray:
-    """Return 1 for the given share of the rows, those of the largest values."""
+    """Return 1 for the rows with the largest values, up to the given share, else 0."""
     return np.asarray(latent > np.quantile(latent, 1 - share), dtype=int)

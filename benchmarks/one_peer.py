@@ -36,7 +36,7 @@ def say(**facts: Any) -> None:
 
 
 def run(peer: Peer, problem: Problem, limit: float) -> None:
-    """Measure a peer and say what was found; the clock of the system ends the process at its limit."""
+    """Measure a peer and print the results; an alarm of the system ends the process at its limit."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(PREPARATION_LIMIT)
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))

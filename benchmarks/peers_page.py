@@ -17,7 +17,7 @@ from peers.registry import PEERS
 Measured = dict[str, Any]
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "spams": "spams-bin"}
 REFERENCES = {"squared": "ours", "logistic": "ours, logistic"}
-"""Whose time is 1."""
+"""The peer whose time counts as 1, by loss."""
 LOSSES = {"squared": "squared error", "logistic": "logistic models"}
 
 HEAD = """\
@@ -37,15 +37,14 @@ the last model explains. It shows that a peer solved its problem. "Error" is for
 of the optimality conditions on the path, relative to λ·weight.
 
 Group lasso paths for squared error have {lambdas} λ down to a thousandth of the largest, warm-started, at each
-package's default tolerance. "On the triangle of X" is the way of an expert: X'X = R'R is computed first, this time is
-counted, and the package works on the few rows of R. "X'X of the raw table" needs an expert, too: the moments of the
-raw columns are centred and scaled afterwards, which loses digits if means are large. No package does either by
-itself.
+package's default tolerance. "On the triangle of X" is what an expert would do: X'X = R'R is computed first, this time
+is counted, and the package works on the few rows of R. "X'X of the raw table" needs an expert, too: the moments of the
+raw columns are centred and scaled afterwards, which loses digits if means are large. No package does either by itself.
 
 Packages that accept a ridge constant get {alpha:g} for squared error and {logistic_alpha:g} for logistic models.
 
 adelie has no ridge part (`alpha` 1), `tol` and `irls_tol` {tol:g} (its defaults) and `early_exit` off. For squared
-error it has the λ and the weights of the other group lassos. For logistic models it has its own: {n_lambdas} λ down
+error it uses the same λ and weights as the other group lassos. For logistic models it uses its own: {n_lambdas} λ down
 to {min_ratio:g} of the largest, weights √size, an intercept. By default it stops once {exit:.0%} of the deviance is
 explained; a line below the table gives that point. In the logistic data all groups cost 1.
 """
@@ -97,8 +96,8 @@ def table(section: Section) -> list[str]:
     lines = [
         f"## {section.title}: {rows:,} × {D:,}, {J:,} groups, {rows * D * 8 / 1e6:,.0f} MB{part}",
         "",
-        f"budgetline took {first['wall']:.3g} s before and {again['wall']:.3g} s after the other packages. Times are "
-        "relative to the mean.",
+        f"Run before and after the other packages, budgetline took {first['wall']:.3g} s and {again['wall']:.3g} s. "
+        "Times are relative to the mean.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
@@ -109,7 +108,7 @@ def table(section: Section) -> list[str]:
 
 
 def early_exits(section: Section) -> list[str]:
-    """Say where a peer whose early exit is off would have stopped."""
+    """Say where the early exit of a peer, which is off, would have stopped it."""
     found = [(PEERS[n].title, f) for n, f in section.results.items() if n in PEERS and "wall" in f]
     lines = [
         f"{title}: with its early exit it would have stopped after {f['exit_models']} λ and {f['exit_seconds']:.3g} s."
@@ -134,7 +133,7 @@ def rivals(section: Section, path: str) -> dict[str, Measured]:
 
 
 def verdict(what: str, rivals: dict[str, Measured], ours: float, preparation: float) -> list[str]:
-    """Say which rivals are faster than budgetline, also if both sides count their preparation."""
+    """Say which peers are faster than budgetline, even if preparation counts on both sides."""
     faster = [n for n, f in rivals.items() if "wall" in f and f["wall"] < ours]
     still = [n for n in faster if rivals[n]["wall"] + rivals[n]["preparation"] < ours + preparation]
     missing = [n for n, f in rivals.items() if "failed" in f and not f["failed"].startswith("> ")]
@@ -158,7 +157,7 @@ def versions(interpreters: dict[str, Path]) -> str:
 
 
 def version(name: str, python: Path) -> str:
-    """Return the version of a package; in an environment of its own NumPy is another one, so that is named too."""
+    """Return the version of a package, with NumPy's if the package has an environment of its own."""
     ask = f"from importlib.metadata import version; print(version({name!r}), version('numpy'))"
     done = subprocess.run([str(python), "-c", ask], check=True, stdout=subprocess.PIPE, text=True)
     found, numpy = done.stdout.split()

@@ -125,7 +125,7 @@ async def ask(port: int, records: list[dict[str, Any]], deadline_ms: float, rows
 async def load(
     port: int, records: list[dict[str, Any]], deadline_ms: float, clients: int, requests: int
 ) -> tuple[list[Asked], float]:
-    """Return all responses, and how many came per second."""
+    """Return all responses, and their number per second."""
     rows = np.random.default_rng(0).integers(len(records), size=requests).tolist()
     start = time.perf_counter()
     found = await asyncio.gather(*(ask(port, records, deadline_ms, rows[k::clients]) for k in range(clients)))
@@ -182,12 +182,12 @@ HEAD = f"""\
 
 Made by `python benchmarks/service.py --write docs/results/service.md`.
 
-`examples/service.py` (FastAPI, one process, one `AnytimeRunner`) runs on the loopback. Each client sends its next
-request as soon as it has a response. The sources are three recorded values, a driver that blocks a thread for 1 ms, 4
-ms of computation in one of two processes, and four services with exponential delays of mean 8 or 15 ms. Three groups
-run at once. All times are milliseconds. "Server" is the time that a call of the runner takes, "client" the waiting
-time of the client, with HTTP and JSON. "Late" is more than {SLACK_MS:g} ms after the deadline. "Server CPU" is the
-share of one core that the service used, without its two processes. Clients, server and these processes share the
+`examples/service.py` (FastAPI, one process, one `AnytimeRunner`) runs on the loopback interface. Each client sends its
+next request as soon as it has a response. The sources are three recorded values, a driver that blocks a thread for 1
+ms, 4 ms of computation in one of two processes, and four services with exponential delays of mean 8 or 15 ms. Three
+groups run at once. All times are milliseconds. "Server" is the time that a call of the runner takes, "client" the
+waiting time of the client, with HTTP and JSON. "Late" is more than {SLACK_MS:g} ms after the deadline. "Server CPU" is
+the share of one core that the service used, without its two processes. Clients, server and these processes share the
 cores of this machine. A process that is killed at a deadline takes some 0.1 s to replace. A response is wrong if it
 differs from `predict_proba(available=groups)` of the same model on the library's own encoding of the patients.
 """

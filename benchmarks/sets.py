@@ -20,7 +20,7 @@ Fit = Callable[[AnytimeRanker | AnytimeSurvival], object]
 
 
 def table(n: int, columns: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return columns (n, D) that share twenty factors, and scores (n,) of two fifths of them."""
+    """Return columns (n, D) that share twenty factors, and scores (n,) that depend on two fifths of the columns."""
     X = rng.normal(size=(n, 20)) @ rng.normal(size=(20, columns)) / 2 + rng.normal(size=(n, columns))
     return X, X @ (0.1 * rng.normal(size=columns) * (rng.random(columns) < 0.4))
 

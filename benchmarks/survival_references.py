@@ -33,7 +33,7 @@ def of_lifelines(X: pd.DataFrame, time: np.ndarray, event: np.ndarray) -> list[f
 
 
 def of_scikit_survival(X: pd.DataFrame, time: np.ndarray, event: np.ndarray, ties: str) -> list[float]:
-    """Return the coefficients; columns are standardised for it, which its search needs to reach many digits."""
+    """Return the coefficients, from standardised columns: without them the search reaches fewer digits."""
     mean, scale = X.mean(), X.std(ddof=0)
     model = CoxPHSurvivalAnalysis(ties=ties, tol=1e-14, n_iter=100).fit(
         (X - mean) / scale, Surv.from_arrays(event, time)

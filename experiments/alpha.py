@@ -96,7 +96,7 @@ def bank_encoder(frame: pd.DataFrame, numbers: Any) -> Any:
 
 
 def problem(name: str) -> Problem | None:
-    """Return one of the problems; None if its file is not there."""
+    """Return one of the problems; None if its file is missing."""
     base, curved = name.split(",")[0], "splines" in name
     if base in ("spam", "physionet", "bank") and not (FIELD / f"{base}.csv.gz").exists():
         return None

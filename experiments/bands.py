@@ -34,7 +34,7 @@ TRUE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 NOISE, SIZES = 2.0, {"regression": 1.0, "classes": 0.4, "counts": 0.2}
 """Deviation of the noise of a regression, and the size of the effects of each task."""
 SHARES = (np.arange(200) + 0.5) / 200
-"""Numbers are looked at at these quantiles."""
+"""The quantiles of a number at which its effect is evaluated."""
 
 
 def drawn(rng: np.random.Generator, n: int) -> pd.DataFrame:
@@ -57,7 +57,7 @@ def model_of(task: str, seed: int, n: int, knots: int | None) -> tuple[Model, pd
 
 
 def covered(effect: Effect, values: pd.Series, size: float, coverage: float) -> float:
-    """Return the share of places where the band holds the true effect, the mean over the rows being 0."""
+    """Return the share of points at which the band covers the true effect, centred on the rows."""
     true, (axis,), margins = TRUE[effect.name], effect.axes, effect.margins(coverage)
     centre = size * float(true(values.to_numpy()).mean())
     if axis.categories:
@@ -87,8 +87,8 @@ def report(effort: tuple[range, tuple[int, ...]]) -> list[str]:
         "Made by `python experiments/bands.py --write docs/results/bands.md`.",
         "",
         "A band of 90 % on an effect should cover the true effect at 90 % of the data; the aim is 85 to 95 %.",
-        "With twelve knots bands reach it. With the default knots they mostly do not: few rows get few knots,",
-        "and such curves cannot follow the effect with two hills. A band accounts for the noise of the rows,",
+        "With twelve knots the bands reach this aim. With the default knots they mostly do not: few rows get few",
+        "knots, and such curves cannot follow the effect with two hills. A band accounts for the noise of the rows,",
         "not for what the knots cannot draw. If an effect may have several hills, ask for more knots:",
         '`encoding=Encoding("spline", knots=12)`.',
         "",

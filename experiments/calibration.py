@@ -50,7 +50,7 @@ ISOTONIC = 1e-3
 METHODS = ("none", "library", "beta", "Platt", "isotonic")
 METRICS = ("log loss", "Brier", "ECE", "ECE over chance")
 DRAWS = 10
-"""Labels are drawn this often from probabilities that are taken to be true."""
+"""How often labels are drawn from the predicted probabilities, for the error of a perfect model."""
 
 
 @dataclass(frozen=True)
@@ -236,18 +236,18 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
         f"{losses['log loss'][0]:.4f} to {losses['log loss'][1]:.4f}. It lowers the log loss by more than a standard "
         f"error at {better} of {total} points of the order, and raises the log loss or the Brier score by more than "
         f"that in {len(worse)} cases. Of the {off} points with an expected calibration error above .03, it halves "
-        f"the error at {halved}. Most of that error is chance, because a perfect model has some, too: over chance it "
-        f"falls from {losses['ECE over chance'][0]:.4f} to {losses['ECE over chance'][1]:.4f}, and of the {above} "
-        f"points with more than .01 over chance, it halves the excess at {less}.",
+        f"the error at {halved}. Most of that error is chance: even a perfect model has some. Beyond chance the error "
+        f"falls from {losses['ECE over chance'][0]:.4f} to {losses['ECE over chance'][1]:.4f}. At {above} points it "
+        f"exceeds chance by more than .01; calibration halves the excess at {less} of them.",
         "",
         "Made by `python experiments/calibration.py --write docs/results/calibration.md`.",
         "",
-        f"There are {effort.splits} splits, {effort.more} of tables under 1,000 rows, with at most {effort.rows} "
-        "training rows. Raw tables are encoded with splines. Values are means over ten points of the order, evenly "
-        'spaced from the first stage to the last. *library* is `calibration="auto"`; the other methods calibrate '
-        "every stage. For several classes *beta* is vector scaling and *Platt* a temperature. *Over chance* is the "
-        "error less the mean error of labels drawn from the same probabilities. If every stage is calibrated, the "
-        f"mean log loss is {losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) or "
+        f"Each table is split {effort.splits} times ({effort.more} times if it has under 1,000 rows), with at most "
+        f"{effort.rows:,} training rows. Raw tables are encoded with splines. Values are means over ten points of the "
+        'order, evenly spaced from the first stage to the last. *library* is `calibration="auto"`; the other methods '
+        "calibrate every stage. For several classes *beta* is vector scaling and *Platt* a temperature. *Over chance* "
+        "is the error less the mean error of labels drawn from the same probabilities. If every stage is calibrated, "
+        f"the mean log loss is {losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) or "
         f"{losses['log loss'][4]:.4f} (isotonic).",
         "",
     ]

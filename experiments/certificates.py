@@ -109,7 +109,7 @@ QUICK = Effort((lambda: of_classes("heart", load_heart()), of_diabetes), 0.3, 1,
 
 @dataclass(frozen=True)
 class Certified:
-    """A certificate, the bounds that the duals of the prefixes gave for nothing, the best sets known, and times."""
+    """A certificate, the bounds from the duals of the prefixes, the best sets known, and times."""
 
     data: Data
     certificate: Certificate
@@ -127,7 +127,7 @@ class Certified:
 
 
 def certified(data: Data, seconds: float) -> Certified:
-    """Do what ``certify`` does, and keep what is known on the way."""
+    """Run the steps of ``certify``, and keep the intermediate results."""
     moments = Moments.from_data(data.X, data.Y)
     model = AnytimeRegressor(data.groups, alpha=data.alpha).fit_moments(moments)
     start = time.monotonic()
@@ -296,7 +296,7 @@ def set_section(datas: list[Data], effort: Effort) -> list[str]:
 
 
 def _scores(data: Data, fold: tuple[np.ndarray, np.ndarray], budget: float, effort: Effort) -> list[float]:
-    """Return what prefix, sequence for the budget and plan, chosen on the training rows, explain of the others."""
+    """Return the shares of held-out rows explained by prefix, sequence for the budget and plan."""
     train, held = fold
     moments = Moments.from_data(data.X[train], data.Y[train])
     fits = (AnytimeRegressor(data.groups, alpha=data.alpha, max_cost=limit) for limit in (None, budget))
@@ -315,11 +315,10 @@ Made by `python experiments/certificates.py --write docs/results/certificates.md
 
 The loss is squared error; classes are 0/1 indicators. The certified share is the fraction of the training data that
 the greedy sequence `forward` explains, divided by an upper bound for *every* set of groups within the same budget. No
-single sequence may reach the best set of every budget. Round brackets hold the share with the bound that follows from
-the models of the prefixes. Square brackets hold the fraction that the best known set explains, divided by the bound.
-"Theorem 3.2" is the guarantee of the theorem at every prefix. Timeliness is certified in the same way, for all
-budgets together. Times are those of one thread. The verifier, which shares no code with the search, has checked every
-certificate.
+single sequence may reach the best set of every budget. The share in round brackets uses only the bound that follows
+from the models of the prefixes. Square brackets show how much of the bound the best known set explains. "Theorem 3.2"
+is the guarantee of the theorem at every prefix. Timeliness is certified in the same way, for all budgets together.
+Times are for one thread. The verifier, which shares no code with the search, has checked every certificate.
 """
 
 SEQUENCES = """\

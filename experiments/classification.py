@@ -124,7 +124,7 @@ def quality_section(title: str, budgets: tuple[float, ...], mean: Scores, draws:
 
 
 def verdict(b: int, k: int, mean: Scores, draws: Scores, divisor: float) -> str:
-    """Return who wins at a budget, as cells; each difference has its own standard error, on the same rows."""
+    """Return the winners at a budget, as cells; each paired difference has its own standard error."""
     ranked = sorted(METHODS, key=lambda m: -mean[m][b, k])
     best, same, close, behind = ranked[0], [], [], []
     for m in ranked[1:]:
@@ -146,7 +146,7 @@ def random_subsets(names: tuple[str, ...], count: int) -> list[list[str]]:
 
 
 def subset_scores(data: Bunch, alpha: float, splits: list[Split], subsets: list[list[str]]) -> np.ndarray:
-    """Return log loss and AUC of null, refit and ``available=``: mean over the splits, shape (subsets, 3, 2)."""
+    """Return log loss and AUC of null model, refit and ``available=``: means over splits, shape (subsets, 3, 2)."""
     groups, classes = data.feature_groups, np.unique(data.target)
     total = np.zeros((len(subsets), 3, 2))
     for train, test in splits:
@@ -166,7 +166,7 @@ def subset_scores(data: Bunch, alpha: float, splits: list[Split], subsets: list[
 
 
 def subset_section(results: dict[str, tuple[list[list[str]], np.ndarray]]) -> list[str]:
-    """Return the table of what ``available=`` loses against a model refitted on exactly the groups available."""
+    """Return the table that compares ``available=`` with a model refitted on exactly the available groups."""
     lines = [
         "| data | subsets | log loss: null | refitted | `available=` | excess: mean | median | worst "
         "| AUC: refitted | `available=` | worst loss of AUC |",
@@ -181,9 +181,9 @@ def subset_section(results: dict[str, tuple[list[list[str]], np.ndarray]]) -> li
         worst = subsets[int(excess.argmax())]
         kept = (loss[:, 0] - loss[:, 2]).mean() / (loss[:, 0] - loss[:, 1]).mean()
         remarks.append(
-            f"- {name}: `available=` reaches {kept:.1%} of the gain of refitting over the null model, in log loss on "
-            f"average. It is worse than the null model on {np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} "
-            f"subsets; the refitted model is worse on {np.sum(loss[:, 1] > loss[:, 0])}. It is better than the "
+            f"- {name}: `available=` on average reaches {kept:.1%} of the log loss gain of refitting over the null "
+            f"model. It is worse than the null model on {np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} "
+            f"subsets; the refitted model is worse on {np.sum(loss[:, 1] > loss[:, 0])}. `available=` beats the "
             f"refitted model on {np.sum(excess < 0)}. Groups of the worst subset: {', '.join(worst)}."
         )
     return [*lines, "", *remarks]

@@ -123,7 +123,7 @@ def orders(X: np.ndarray, Y: np.ndarray, groups: FeatureGroups, alpha: float) ->
 
 @dataclass(frozen=True)
 class Result:
-    """R² on new rows: means over budgets (folds,) and at some budgets (folds, budgets), by the way to choose."""
+    """R² on new rows by choice: means over budgets (folds,), and values at some budgets (folds, budgets)."""
 
     means: dict[str, np.ndarray]
     at: dict[str, np.ndarray]
@@ -205,7 +205,7 @@ def table(result: Result) -> list[str]:
 
 
 def verdicts(results: dict[str, Result]) -> list[str]:
-    """Return on which data each way is better than the paper's choice, and on which worse, by more than an error."""
+    """Return the data on which each choice is better or worse than the paper's by more than a standard error."""
     lines = ["| choice | better on | worse on |", "|---|---|---|"]
     for way in next(iter(results.values())).means:
         if way != PAPER:

@@ -24,7 +24,7 @@ from budgetline.datasets import load_heart, load_mfeat, load_nhanes, load_thyroi
 
 RIDGE, STOP = 1e-7, 0.97
 NOISE, POSITIVE = 0.03, 0.239
-"""Of the score behind the labels, and the share of the second label: those of the generator."""
+"""The noise of the score behind the labels, and the share of the second label, as in the generator."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ QUICK = Effort(rows=1000, seeds=2, weights=(0.0, 4.0), factors=(2,), shares=(0.0
 
 @dataclass(frozen=True)
 class Found:
-    """Of every seed: held-out timeliness of FR and OMP, and how redundant groups were when OMP took them."""
+    """For every seed: held-out timeliness of FR and OMP, and the redundancy of groups when OMP chose them."""
 
     forward: np.ndarray
     omp: np.ndarray
@@ -51,7 +51,7 @@ class Found:
 
     @property
     def gap(self) -> np.ndarray:
-        """FR − OMP."""
+        """The difference in timeliness, FR − OMP."""
         return self.forward - self.omp
 
 
@@ -66,7 +66,7 @@ def shared_factors(seed: int, rows: int, weight: float, factors: int) -> tuple[n
 
 
 def derived_groups(seed: int, rows: int, share: float) -> tuple[np.ndarray, np.ndarray, FeatureGroups]:
-    """Return data in which half of the groups repeat, up to ``share`` of their variance, one of the other half each.
+    """Return data in which each group of one half repeats a group of the other, up to ``share`` of its variance.
 
     Groups of the generator without shared factors are independent. Half of them, drawn at random, become
     √share · (random combinations of another group's columns) + √(1 − share) · (their own columns). The label is a
@@ -228,8 +228,8 @@ def report(effort: Effort) -> Page:
         f"({derived[peak].gap.mean():+.4f}), and {derived[min(derived)].gap.mean():+.5f} at {min(derived):g}. The "
         f"largest difference on a single data set is {largest:+.4f}. The paper's differences are +0.0019 to +0.0063 "
         f"(Yahoo!) and +0.0119 (Agricultural). The largest mean here, {top:+.4f}, "
-        f"{'reaches' if top >= 0.0019 else 'does not reach'} the former and "
-        f"{'reaches' if top >= 0.0119 else 'does not reach'} the latter.",
+        f"{'reaches' if top >= 0.0019 else 'does not reach'} the range of Yahoo! and "
+        f"{'reaches' if top >= 0.0119 else 'does not reach'} the difference of Agricultural.",
         "",
         "The dependence in the paper's Agricultural data is not known. Features computed from the same measurements "
         "would give groups that repeat each other unevenly, but that is a guess.",

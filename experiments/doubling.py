@@ -86,7 +86,7 @@ def solve(moments: Moments, groups: FeatureGroups) -> Run:
 
 
 def same_from(first: GroupSequence, second: GroupSequence) -> int:
-    """Return the number of steps after which both sequences have bought the same and go on alike."""
+    """Return the number of steps after which both sequences have bought the same groups and continue alike."""
     a, b = list(first.groups), list(second.groups)
     steps = len(a)
     while steps and a[steps - 1] == b[steps - 1]:
@@ -122,7 +122,7 @@ Made by `python experiments/doubling.py --write docs/results/doubling.md`.
 With doubling the next group costs no more than all groups before it together. This "prevents early computation of
 expensive features and induces a smoother increase of total cost; in most real-world data-sets, the two are identical
 after few steps because feature costs are often in a narrow range". *Doubling* is the version of this library: if no
-group is affordable, it takes the cheapest. The rule is `forward`. All figures are of the training data.
+group is affordable, it takes the cheapest. The rule is `forward`. All figures are for the training data.
 """
 
 
@@ -169,9 +169,9 @@ def report(effort: Effort) -> Page:
     page = Page([HEAD, f"## Costs over orders of magnitude: {effort.groups} columns, {effort.draws} draws each", ""])
     page.add(
         "Columns are uncorrelated. Their values grow a little faster than costs (as cost^1.3, with scatter), so that "
-        "expensive groups have the better rates. The best sets are exact. At the worst budget, F of the affordable "
-        "prefix is smallest compared with the best set for a quarter of the budget. Budgets start at four times the "
-        "cheapest cost.",
+        "expensive groups have the better rates. The best sets are exact. The worst budget is the one at which F of "
+        "the affordable prefix is smallest relative to the best set for a quarter of the budget. Budgets start at four "
+        "times the cheapest cost.",
         "",
     )
     page.show("doubling", figure(solved[max(solved)][0], worst), "Greedy and doubling against cost")

@@ -58,7 +58,7 @@ def decisions(scores: np.ndarray) -> np.ndarray:
 
 
 def unconditional(scores: np.ndarray) -> Chance:
-    """Take what the remaining groups added on the sample (stages, m, P), whatever the score: no regression."""
+    """Use the changes by the remaining groups on the sample (stages, m, P), without regressing on the score."""
     left = scores[-1] - scores
 
     def chance(stage: int, own: np.ndarray) -> np.ndarray:
@@ -69,7 +69,7 @@ def unconditional(scores: np.ndarray) -> Chance:
 
 
 def sample(scores: np.ndarray, most: int = 2000) -> np.ndarray:
-    """Return at most so many inputs, as EarlyExit.learn does."""
+    """Return at most the given number of inputs, as EarlyExit.learn does."""
     rows = np.random.default_rng(0).permutation(scores.shape[1])[:most]
     return scores[:, rows]
 
@@ -79,7 +79,7 @@ def sample(scores: np.ndarray, most: int = 2000) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Fold:
-    """A model and what it says of held-out patients: scores (stages, n, P), probabilities (stages, n, classes)."""
+    """A model and its predictions for held-out patients: scores (stages, n, P), probabilities (stages, n, classes)."""
 
     model: AnytimeClassifier
     truth: np.ndarray
@@ -92,7 +92,7 @@ class Fold:
         return np.asarray(self.model.sequence_.cumulative_costs)
 
     def figures(self, chance: np.ndarray, below: float) -> list[float]:
-        """Return FIGURES when everyone stops at the first stage whose chance (stages − 1, n) is below the threshold."""
+        """Return FIGURES if every run stops at the first stage whose chance (stages − 1, n) is below the threshold."""
         stops = first_below(chance, below)
         everyone = np.arange(self.truth.size)
         full = decisions(self.scores[-1])
@@ -108,7 +108,7 @@ class Fold:
 
 
 def first_below(chance: np.ndarray, below: float) -> np.ndarray:
-    """Return for everyone the first stage (from 0) at which to stop."""
+    """Return for every run the first stage (from 0) at which it stops."""
     return np.vstack([chance < below, np.ones((1, chance.shape[1]), dtype=bool)]).argmax(axis=0)
 
 
@@ -143,7 +143,7 @@ def savings(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.ndarra
 
 
 def check_runner(fold: Fold, X: np.ndarray, patients: np.ndarray, chance: np.ndarray) -> int:
-    """Run patients one by one, and compare where the runner stops and what it says with the arrays here."""
+    """Run patients one by one, and compare the runner's stops and probabilities with the arrays here."""
     groups = fold.model.feature_groups_
 
     def reader(columns: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
@@ -263,7 +263,7 @@ def calibration_verdict(estimates: dict[str, np.ndarray], changed: np.ndarray) -
     """Say which way of estimating is closer to what happened."""
     loss = {way: scores_of(p, changed)[0] for way, p in estimates.items()}
     best = min(loss, key=loss.__getitem__)
-    return f"The decision changed at a rate of {changed.mean():.4f}. The lowest log loss: **{best}**."
+    return f"The decision changed at a rate of {changed.mean():.4f}. Lowest log loss: **{best}**."
 
 
 HEAD = """\

@@ -58,7 +58,7 @@ class Problem:
 
     @property
     def name(self) -> str:
-        """Name of the data and of what was done with them."""
+        """Name of the data and of their modifications."""
         return f"{self.data}: {self.variant}"
 
 
@@ -173,7 +173,7 @@ SOURCES = (heart, thyroid, nhanes, *TABLES, breast_cancer, digits, generated)
 
 @dataclass(frozen=True)
 class Result:
-    """What one problem gave. Ratios are NaN where not even the best explains anything.
+    """The results of one problem. Ratios are NaN where not even the best explains anything.
 
     ``optimum`` is the timeliness of the best sequences, shape (settings,); ``ratios`` is that of each method over it,
     and ``at_budgets`` F of its prefix over F of the best set, shape (budgets,).
@@ -216,7 +216,7 @@ def measure(problem: Problem) -> Result:
 
 
 def ratio(own: np.ndarray, best: np.ndarray) -> np.ndarray:
-    """Return own/best, NaN where both are zero; nothing may beat the best."""
+    """Return own/best, NaN where both are zero; an error if a value exceeds the best."""
     found = np.divide(own, best, out=np.full(best.shape, np.nan), where=best > 0)
     if np.any(found > 1 + SAME):
         raise RuntimeError(f"a ratio of {np.nanmax(found)} to what should be the best")
@@ -227,7 +227,7 @@ def ratio(own: np.ndarray, best: np.ndarray) -> np.ndarray:
 
 
 def summary(ratios: np.ndarray, names: list[str]) -> list[str]:
-    """Return cells: mean, worst, where, and on how many problems the ratio is 1."""
+    """Return cells: the mean, the worst ratio and its problem, and the number of problems with a ratio of 1."""
     known = ~np.isnan(ratios)
     worst = int(np.nanargmin(ratios))
     hits = int(np.sum(ratios[known] >= 1 - SAME))
@@ -241,7 +241,7 @@ def table(column: dict[str, np.ndarray], names: list[str]) -> list[str]:
 
 
 def versus(column: dict[str, np.ndarray], others: Iterable[str]) -> list[str]:
-    """Return on how many problems forward is ahead of each of the others, behind it, or equal."""
+    """Return the number of problems on which forward is ahead of, behind, or equal to each other method."""
     lines = ["| forward compared with | ahead | behind | equal |", "|---|---|---|---|"]
     for other in others:
         gap = (column["forward"] - column[other])[~np.isnan(column["forward"])]
@@ -251,7 +251,7 @@ def versus(column: dict[str, np.ndarray], others: Iterable[str]) -> list[str]:
 
 
 def verdict(column: dict[str, np.ndarray]) -> list[str]:
-    """Return who is best on average, who at worst, and how forward compares with the others."""
+    """Return the methods with the best mean and the best worst case, and the losses of forward."""
     means = {m: float(np.nanmean(r)) for m, r in column.items()}
     worsts = {m: float(np.nanmin(r)) for m, r in column.items()}
     by_mean, by_worst = max(means, key=means.__getitem__), max(worsts, key=worsts.__getitem__)
@@ -284,14 +284,15 @@ def timeliness_section(results: list[Result]) -> list[str]:
 
 
 def budget_section(results: list[Result]) -> list[str]:
-    """Return what prefixes explain compared with the best set of the same budget."""
+    """Return the shares of the best set of the same budget that prefixes explain."""
     names = [r.problem.name for r in results]
     lines = []
     for k, share in enumerate(BUDGETS):
         column = {m: np.array([r.at_budgets[m][k] for r in results]) for m in (*METHODS, EXACT, REPLANNED)}
         lines += [f"### {share * 100:.0f} % of the total cost", "", *table(column, names), ""]
         if empty := int(np.isnan(column["forward"]).sum()):
-            lines += [f"{empty} problem{'s' * (empty > 1)} left out: this budget buys nothing.", ""]
+            which, them = ("problem is", "it") if empty == 1 else ("problems are", "them")
+            lines += [f"{empty} {which} left out, because this budget buys nothing in {them}.", ""]
         ranked = sorted(METHODS, key=lambda m: -float(np.nanmean(column[m])))
         lines += [f"Best mean of the sequences: **{ranked[0]}**.", "", *versus(column, (EXACT, REPLANNED))]
     return lines
@@ -338,10 +339,10 @@ generated with the data. Other data have made-up costs: 1 per group, 1 per colum
 log-uniform draws between 1 and 100 from the named seed. "Drawn" groups are a random selection from the named seed.
 Problems of the same data depend on each other, and data with many problems count more in the means.
 
-There is a reason why `forward` is so good under the step interpolation. Swapping the neighbours g and h after S changes
-the area up to the total cost by c(g) c(h) (rate of h − rate of g), with rates (F(S ∪ g) − F(S))/c(g). So no swap
-improves a sequence that always buys at the best rate; only longer moves can. Under the linear interpolation a swap may
-improve it.
+There is a reason why `forward` is so good under the step interpolation. If g and h follow S, exchanging them changes
+the area under the curve by c(g) c(h) (r_h − r_g), where r_g = (F(S ∪ g) − F(S))/c(g). So no exchange of neighbours
+improves a sequence that always buys at the best rate; only longer moves can. Under the linear interpolation an
+exchange may improve it.
 """
 
 
@@ -352,7 +353,7 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
     return [
         HEAD,
         f"{len(results)} problems with {min(len(r.problem.groups) for r in results)} to "
-        f"{max(len(r.problem.groups) for r in results)} groups. Four best sequences and all best sets took "
+        f"{max(len(r.problem.groups) for r in results)} groups. Finding four best sequences and all best sets took "
         f"{np.median([r.seconds for r in results]):.2f} s in the median, at most {slowest.seconds:.1f} s "
         f"({slowest.problem.name}).",
         "",

@@ -122,13 +122,13 @@ def fitted(problem: Problem, family: str, rows: Rows) -> AnytimeClassifier | Any
 
 
 def answers(problem: Problem, model: AnytimeClassifier | AnytimeRegressor | StagedEstimators) -> Answer:
-    """Return what predicts rows of the problem at a budget."""
+    """Return a function that predicts rows of the problem at a budget."""
     predict = getattr(model, "predict_proba", None) or model.predict
     return lambda rows, budget: np.asarray(predict(problem.X.iloc[rows], budget=budget))
 
 
 def trees(problem: Problem, order: object, rows: Rows, budgets: list[float]) -> Answer:
-    """Return LightGBM on what an order has bought at each budget."""
+    """Return LightGBM fitted on the columns that an order has bought at each budget."""
     from lightgbm import LGBMClassifier, LGBMRegressor
 
     table = categories(problem)
@@ -137,7 +137,7 @@ def trees(problem: Problem, order: object, rows: Rows, budgets: list[float]) -> 
 
 
 def importance_order(problem: Problem, rows: Rows) -> list[str]:
-    """Return the columns by what they gain in LightGBM on all of them."""
+    """Return the columns by their gain in LightGBM on all columns."""
     from lightgbm import LGBMClassifier
 
     table = categories(problem)
@@ -146,13 +146,13 @@ def importance_order(problem: Problem, rows: Rows) -> list[str]:
 
 
 def categories(problem: Problem) -> Problem:
-    """Return the problem with text as categories, which LightGBM asks for."""
+    """Return the problem with text as categories, as LightGBM requires."""
     text = [name for name in problem.X if not pd.api.types.is_numeric_dtype(problem.X[name])]
     return Problem(problem.X.astype(dict.fromkeys(text, "category")), problem.y, problem.classes, problem.groups)
 
 
 def plans(problem: Problem, model: AnytimeClassifier, rows: Rows, budgets: list[float]) -> Answer:
-    """Return what plans of a model predict: each budget has its own set of columns."""
+    """Return the predictions of a model's plans: each budget has its own set of columns."""
     found = model.plans(budgets, X=problem.X.iloc[rows], y=problem.y[rows], time_limit=5)
     by_budget = dict(zip(budgets, found, strict=True))
     return lambda rows, budget: by_budget[budget].predict_proba(problem.X.iloc[rows])

@@ -40,7 +40,7 @@ class Results:
 
     @property
     def metric(self) -> str:
-        """By which models are chosen."""
+        """The metric by which models are chosen."""
         return str(self.record["metric"])
 
     @property
@@ -145,7 +145,7 @@ def page_of(known: dict[str, Any]) -> Page:
 
 
 def elsewhere(known: dict[str, Any]) -> list[str]:
-    """Return where data sets were fitted that were not fitted where the first one was."""
+    """Return the machines of data sets that were fitted on another machine than the first one."""
     places = list(dict.fromkeys(record["measured"] for record in known.values()))
     return places[1:]
 
@@ -153,7 +153,7 @@ def elsewhere(known: dict[str, Any]) -> list[str]:
 INTRODUCTION = [
     "Four families buy the same features for every row: *linear* and *spline* models (`encoding=`), *spline + pairs* "
     "(`interactions=20`), and *trees* (`StagedEstimators` of LightGBM on the order of the splines with pairs). "
-    "*budgetline* is one of them, chosen on training data alone: on every split all four are fitted on the training "
+    "*budgetline* is one of them, chosen without the test rows: on every split all four are fitted on the training "
     "rows, and the family with the best mean score over all budgets on the validation rows is used. Test rows are "
     "used once, at the end. *Static* methods also buy the same features for every row. *Per-row* methods choose the "
     "next feature by the values bought so far. Every feature of spam, physionet and bank costs 1.",
@@ -164,8 +164,8 @@ LIMITS = [
     "## What to keep in mind",
     "",
     "- Numbers of static methods on spam, physionet and bank are not available: the repositories of the papers hold "
-    "none. So it is open whether budgetline is as good as the best of them. The network in the order of a "
-    "permutation test was run here by one recipe, a weak one. The stronger recipes (CAE, SAGE) were not run. "
+    "no such numbers. So it is open whether budgetline is as good as the best of them. The network in the order of a "
+    "permutation test was trained here by one recipe only, a weak one. The stronger recipes (CAE, SAGE) were not run. "
     "LightGBM in the order of its own importance is the stronger baseline.",
     "- GDFS on spam is one run of a notebook on one split. budgetline is scored on the same split. The band in "
     "the first figure, from the lowest to the highest of five splits, is wider than most of the differences.",
@@ -178,7 +178,7 @@ LIMITS = [
 
 
 def in_short(results: dict[str, Results]) -> list[str]:
-    """Return what the numbers say, one line per data set."""
+    """Return the comparisons in words, one line per data set."""
     lines = ["## Comparisons", ""]
     if spam := results.get("spam"):
         auc, accuracy = 100 * spam.ours()[0] - GDFS_AUC, 100 * spam.ours("accuracy")[0] - GDFS_ACCURACY
@@ -198,7 +198,7 @@ def in_short(results: dict[str, Results]) -> list[str]:
             own = physionet.ours("F1")[:, physionet.budgets.index(budget)]
             parts.append(f"{own.mean():.3f} ± {error(own):.3f} at {budget} ({method} about {value:.2f})")
         lines.append(
-            f"- **PhysioNet 2012**, F1: {', '.join(parts)}; the published figures are of per-row methods, read from "
+            f"- **PhysioNet 2012**, F1: {', '.join(parts)}; the published figures are for per-row methods, read from "
             f"a plot."
         )
     for name in ("bank", "bank without duration"):
@@ -231,7 +231,7 @@ def against(results: Results, family: str, named: str) -> str:
 
 
 def winners(all_results: list[Results]) -> str:
-    """Say which family is best where."""
+    """Say which family is best on which data."""
     best: dict[str, list[str]] = {}
     for results in all_results:
         families = [family for family in FAMILIES if results.has(family)]
@@ -265,7 +265,7 @@ def spam_section(spam: Results) -> list[str]:
         "mails, 57 features. Their split is used here: `numpy.random.default_rng(0)` shuffles the rows; the first "
         "fifth is for testing, the next for validation, the rest for training. GDFS chooses k features *per row*; "
         "budgetline buys the same k for all rows. Numbers are in percent: AUROC, except in columns named accuracy. "
-        f"Chosen family: {spam.choices[0]} on the published split, and {listed(spam.choices)} on all five.",
+        f"Families chosen: {spam.choices[0]} on the published split; on the five splits {listed(spam.choices)}.",
         "",
         *table(head, rows),
         "*Refitted*: the chosen model is fitted again on training and validation rows, as in practice. GDFS needs "
@@ -299,8 +299,8 @@ def physionet_section(results: Results) -> list[str]:
         "",
         "The AFA benchmark (Schütz et al., arXiv 2508.14734): 12,000 stays, 41 features, 14 % deaths; 60 % of the "
         "rows for training, 20 % for validation, "
-        f"20 % for testing, Python's `random` with seeds 42 to 46. Chosen families: {listed(results.choices)}. "
-        f"Numbers are means over the five splits ± standard error.",
+        "20 % for testing, Python's `random` with seeds 42 to 46. Families chosen (number of splits): "
+        f"{listed(results.choices)}. Numbers are means over the five splits ± standard error.",
         "",
         *table(names, rows),
         "Differences of protocol:",
@@ -310,8 +310,8 @@ def physionet_section(results: Results) -> list[str]:
         "- Their networks are trained with balanced class weights, and F1 is computed from the predicted class. *F1* "
         "here uses the same decision: death is predicted if its probability is above its share of the training rows. "
         "Their code of August 2025 computes F1 of the rarer class, their code of January 2026 the mean over both "
-        "classes (*macro*). Values below .5 fit only the former. *Tuned* uses the threshold with the best F1 on the "
-        "validation rows.",
+        "classes (*macro*). Values below .5 fit only F1 of the rarer class. *Tuned* uses the threshold with the "
+        "best F1 on the validation rows.",
         "- The splits follow their code of January 2026. In August 2025 the rows were split by torch.",
         "- They fill missing values with the mean over all rows, including test rows, and standardise in the same "
         "way. budgetline uses nothing of the test rows.",
@@ -336,7 +336,7 @@ def bank_section(found: list[Results]) -> list[str]:
         "45,211 calls, 16 columns, 12 % yes. Budgets and splits are those of the AFA benchmark, as above. Its table "
         "of results is not available, so there is no comparison. `duration` is known only after the call. Splits are "
         "shuffled, although the rows are in the order of time. "
-        f"Chosen families: {chosen}.",
+        f"Families chosen (number of splits): {chosen}.",
         "",
         *table(names, rows),
     ]
@@ -425,7 +425,7 @@ def spread(places: list[float], gap: float, top: float) -> list[float]:
 
 
 def models_drawing(all_results: list[Results]) -> str:
-    """Draw what splines, pairs and trees gain over the linear model."""
+    """Draw the gain of splines, pairs and trees over the linear model."""
     looks = {SPLINE: ("green", "circle"), PAIRS: ("ours", "square"), TREES: ("peer", "triangle")}
     gains = {(r.name, f): 100 * (r.of(f) - r.of(LINEAR)).mean(axis=1) for r in all_results for f in looks if r.has(f)}
     ends = [v.mean() + s * error(v) for v in gains.values() for s in (-1, 1)]

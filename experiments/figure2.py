@@ -82,7 +82,7 @@ def measure(title: str, X: np.ndarray, y: np.ndarray, groups: FeatureGroups, alp
 def printed_seconds(
     X: np.ndarray, y: np.ndarray, columns: list[list[int]], costs: np.ndarray, rule: str, alpha: float, steps: int
 ) -> tuple[np.ndarray, list[int]]:
-    """Return when the algorithm as printed had each group, and its order."""
+    """Return the times at which the algorithm as printed chose each group, and its order."""
     start, seconds, order = time.perf_counter(), [], []
     for g in printed_steps(X, y, columns, costs, rule, alpha):
         seconds.append(time.perf_counter() - start)
@@ -126,10 +126,10 @@ HEAD = """\
 
 Made by `python experiments/figure2.py --write docs/results/figure2.md`.
 
-**The paper**: "CS-G-OMP achieves a 8x and 20x overall training time speed-up" over CS-G-FR on Agricultural and
-Yahoo!; between 10 and 20 on Yahoo!, more with smaller groups. *As printed* is Algorithm 1 in NumPy: all candidates of
-FR are refitted from the data in every step, for OMP only the chosen groups are. *budgetline* starts from the data as
-well and includes the models of all prefixes. The data are smaller than the paper's, so that the printed FR ends.
+**The paper**: "CS-G-OMP achieves a 8x and 20x overall training time speed-up" over CS-G-FR on Agricultural and Yahoo!;
+between 10 and 20 on Yahoo!, more with smaller groups. *As printed* is Algorithm 1 in NumPy: FR refits all candidates
+from the data at every step, OMP only the chosen groups. *budgetline* starts from the data as well and includes the
+models of all prefixes. The data are smaller than the paper's, so that the printed FR ends.
 """
 
 

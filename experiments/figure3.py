@@ -1,4 +1,4 @@
-"""Figure 3 of the paper: the plateau and the α-stopping costs; what ignoring costs costs.
+"""Figure 3 of the paper: the plateau and the α-stopping costs; what is lost if costs are ignored.
 
 ``python experiments/figure3.py --write docs/results/figure3.md`` (about a minute on two cores); ``--quick`` runs a tiny
 version; ``--data FILE … --costs FILE`` takes the real Yahoo! files, see ``ranking.py``. Every sentence is computed from

@@ -1,4 +1,4 @@
-"""The paper's hard instance: no sequence is worth the best set of more than a quarter of its cost at every budget.
+"""The paper's hard instance: no sequence matches, at every budget, the best set of more than a quarter of it.
 
 ``python experiments/hard_instance.py --write docs/results/hard_instance.md`` (seconds); ``--quick`` runs a tiny
 version.

@@ -149,12 +149,13 @@ def report(effort: Effort) -> list[str]:
     lines = [
         "# Intervals and sets at every budget",
         "",
-        f"Intervals for 90 % cover 88 to 92 % of new rows at {counted(list(effort.numbers))} budgets, on "
-        f"{len(effort.numbers)} tables. Sets of labels for 90 % do so at {counted(list(effort.classes))} budgets, on "
-        f"{len(effort.classes)} tables; sets cover more before and just after the first purchase, where few "
-        "probabilities differ. Compared with split conformal gradient boosting, which keeps a quarter of the rows for "
-        f"calibration, intervals of all groups have {min(width):.2f} to {max(width):.2f} times the width; sets are "
-        f"smaller on {', '.join(smaller) or 'no table'} and larger on {', '.join(larger) or 'no table'}. "
+        f"Intervals of nominally 90 % cover 88 to 92 % of new rows at {counted(list(effort.numbers))} budgets, on "
+        f"{len(effort.numbers)} tables. Label sets do so at {counted(list(effort.classes))} budgets, on "
+        f"{len(effort.classes)} tables; they cover more before and just after the first purchase, where there are "
+        "only a few distinct probabilities. Compared with split conformal gradient boosting, which keeps a quarter "
+        f"of the rows for calibration, intervals of all groups have {min(width):.2f} to {max(width):.2f} times the "
+        f"width; sets are smaller on {', '.join(smaller) or 'no table'} and larger on "
+        f"{', '.join(larger) or 'no table'}. "
         "Intervals of boosting have one width for all rows; those of budgetline grow with the prediction if that makes "
         "them narrower.",
         "",

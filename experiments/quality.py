@@ -116,7 +116,7 @@ class Fold:
 
     @property
     def means(self) -> np.ndarray:
-        """Means of the numbers that stand for the target."""
+        """Means of the columns of numbers that encode the target."""
         y = self.train.y
         return np.array([y.mean()]) if y.dtype.kind == "f" else np.unique(y, return_counts=True)[1] / len(y)
 
@@ -260,8 +260,8 @@ may follow.
 Methods of budgetline: *forward* is the paper's order, by the gain on the training rows. *forward, by CV* is the order
 of `AnytimeRegressorCV` or `AnytimeClassifierCV` with their defaults, which choose the ridge constant and the
 correction for noise by 5 folds of the training rows. *plan, by CV* is the set that `plan` of the same model buys for
-the budget. *forward with max_cost* is a sequence for the budget. *best set* has the largest gain on the training
-rows, under squared error, without a correction.
+the budget. *forward with max_cost* is a sequence learned for the budget. *best set* has the largest gain on the
+training rows, under squared error, without a correction.
 
 How the peers are used:
 

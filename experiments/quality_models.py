@@ -184,8 +184,8 @@ Prefixes need no budget in advance. Plans, importance and paths are made for a k
 
 Settings are fixed, not tuned. Paths have 12 models (LightGBM) and 6 (CatBoost). LightGBM has 100 trees of 15 leaves
 and learning rate 0.05. CatBoost has 50 trees of depth 4 and learning rate 0.1. EBM has main effects only, one bag and
-at most 1,000 rounds, fewer than its default. Linear models are those of the page on choices. They have no curves, so
-trees have an advantage on numeric columns; `encoding="spline"` would be fairer.
+at most 1,000 rounds, fewer than its default. Linear models are the same as on the page on choices. They have no curves,
+so trees have an advantage on numeric columns; `encoding="spline"` would be fairer.
 
 Numbers are means over folds ± standard error. Differences are paired by fold. Errors are corrected for the training
 rows that folds share (Nadeau and Bengio). Seconds are processor time for one fold.

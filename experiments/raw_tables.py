@@ -160,7 +160,7 @@ def reference_columns(X: pd.DataFrame, train: np.ndarray) -> tuple[np.ndarray, d
 
 
 def _reference_block(column: pd.DataFrame, train: np.ndarray) -> np.ndarray:
-    """Encode a column: categories one-hot, numbers by splines with knots at quantiles of their different values."""
+    """Encode a column: categories one-hot, numbers by splines with knots at quantiles of their distinct values."""
     if not pd.api.types.is_numeric_dtype(column.iloc[:, 0]):
         levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(column.iloc[train])
         return np.asarray(levels.transform(column))
@@ -242,9 +242,10 @@ def report(effort: Effort) -> list[str]:
         "from the training rows of each fold. The rule is `score` (NHANES: `forward`). LightGBM (15 leaves, stopped "
         "early on a fifth of the training rows) is fitted on the first k columns that the model with pairs buys. "
         f"The reference is written by hand with scikit-learn's encoders. It has cubic B-splines with {KNOTS} knots "
-        "at quantiles of the different values, linear beyond them; the mean and a flag for missing numbers; one "
-        "flag per category; rule `score`; and the `alpha` with the best mean AUC at these budgets (but the last) on "
-        "a fifth of the training rows. *less the reference*: the difference on the same folds, ± standard error.",
+        "at quantiles of the distinct values, linear beyond them; the mean and a flag for missing numbers; one "
+        "flag per category; rule `score`; and the `alpha` with the best mean AUC at all but the last of these "
+        "budgets, on a fifth of the training rows. *less the reference*: the difference on the same folds, "
+        "± standard error.",
         "",
         "| data | encoding | score at budgets | less the reference |",
         "|---|---|---|---|",

@@ -120,7 +120,7 @@ class SparseOrder(AnytimeClassifier):
 
 @dataclass(frozen=True)
 class Result:
-    """Of one task: timeliness (folds,) by interpolation and method, mean curves, α, stopping cost, error factor."""
+    """One task: timeliness (folds,) by interpolation and method, mean curves, α, stopping cost, error factor."""
 
     task: Task
     shape: tuple[int, int, int]
@@ -260,15 +260,15 @@ digits.
 
 Timeliness is the mean held-out explained fraction F/R(∅) over budgets up to a stopping cost. The fraction is of
 deviance for classifiers (logistic, softmax) and of variance for squared loss, where each class has an indicator. The
-stopping cost is the cost at which CS-G-OMP has reached α of its final training objective; α is the plateau of all
-rows by the paper's rule. "linear" joins the points of a curve, as the paper does. "step" counts a group once it is
-paid for, as in use. Sparse is the cost-weighted group lasso, refitted; for classifiers its order comes from squared
+stopping cost is the cost at which CS-G-OMP has reached α of its final training objective; α is the plateau of all rows
+by the paper's rule. "linear" joins the points of a curve, as the paper does. "step" counts a group once it is paid
+for, as in practice. Sparse is the cost-weighted group lasso, refitted; for classifiers its order comes from squared
 error. Cheapest first takes groups of equal cost in the order of the table. Random is the mean of several orders. The
 Oracle sorts the steps of FR's held-out curve as if they could be reordered: it is no upper bound, and it profits from
 noise. `alpha`, the ridge constant, is fixed and the same for all methods. Score, the rule of one Newton step, equals
 FR for squared loss.
 
-Standard errors are those of Nadeau and Bengio for repeated folds: √(1/m + 1/(k − 1)) times the spread over the m
+Standard errors follow Nadeau and Bengio for repeated folds: √(1/m + 1/(k − 1)) times the spread over the m
 folds of k-fold cross-validation. Folds share training rows, so the plain error would be too small. Differences are
 taken fold by fold. "holds" and "does not hold" mean a difference beyond two standard errors, "undecided" a smaller
 one, "equal" none on any fold.

@@ -37,7 +37,7 @@ TARGETS = {
 }
 """Targets of the raw tables, and columns that are names or numbers of rows."""
 SMALL, WORTH, MISSED = 1e-6, 0.02, 0.1
-"""An alpha that hardly regularises; gains of refits that must not be missed; below this share of them they are."""
+"""An alpha that hardly regularises; the least gain of a refit that counts; the share of it below which it is missed."""
 
 Data = tuple[pd.DataFrame, np.ndarray]
 
@@ -228,9 +228,9 @@ def page(rows: list[list[str]], found: list[Measured], shares: np.ndarray, effor
         f"Refits on a set of columns lower the log loss on new rows below that of the class frequencies. Predictions "
         f"from the same set reach {shares.mean():.1%} of this gain on {len(rows) // 2} tables, each with two values "
         f"of alpha, and at least {shares.min():.1%} on every table. The worst set has a log loss of {over:+.4f} "
-        f"above the frequencies, the worst refit {over_refit:+.4f}. Where the refit of a further column gains more "
-        f"than {WORTH}, the gain that `next_groups` estimates is {np.median(ratio):.2f} times this (median), and "
-        f"less than a tenth for {int(np.sum(ratio < MISSED))} of {len(ratio)} columns.",
+        f"above the frequencies, the worst refit {over_refit:+.4f}. For the {len(ratio)} columns whose refit gains "
+        f"more than {WORTH}, the median ratio of the gain estimated by `next_groups` to that of the refit is "
+        f"{np.median(ratio):.2f}; it is below a tenth for {int(np.sum(ratio < MISSED)) or 'none'}.",
         "",
         f"A classifier (linear encoding, rule `omp`) learns from at most {effort.rows:,} rows of a table. Its alpha "
         f"is chosen from the data or is {SMALL}, which hardly regularises. It predicts from "
@@ -238,7 +238,8 @@ def page(rows: list[list[str]], found: list[Measured], shares: np.ndarray, effor
         "chooses its own alpha.",
         "",
         f"- *frequencies*, *any set*, *refit*: log loss on new rows ({effort.folds} folds), mean over the sets.",
-        "- *worst over frequencies*, *refit: worst*: the largest log loss of a set, less that of the frequencies.",
+        "- *worst over frequencies*, *refit: worst*: how far the worst set's log loss lies above that of the class "
+        "frequencies, for predictions and for refits.",
         "- *share of gain*: the gain of the predictions over the frequencies, divided by the gain of refits.",
         f"- *rank correlation*: between the gains of `next_groups` and of refits with the same alpha, from "
         f"{effort.starts} sets of available columns; the first set is empty.",

@@ -203,8 +203,8 @@ def report(effort: Effort) -> Page:
     for patients, found in results:
         page.add(
             f"## {patients.name}", "",
-            f"{len(patients.X):,} patients, {patients.event.mean():.0%} with an event, {len(patients.groups)} groups, "
-            f"{patients.groups.prices.total:g} in all; {len(found['order'])} folds.", "",
+            f"{len(patients.X):,} patients, {patients.event.mean():.0%} with an event, {len(patients.groups)} groups "
+            f"with a total cost of {patients.groups.prices.total:g}; {len(found['order'])} folds.", "",
             f"| concordance | {head} |", "|---" * (len(SHARES) + 1) + "|",
         )  # fmt: skip
         for name, values in found.items():
@@ -222,10 +222,10 @@ def report(effort: Effort) -> Page:
     page.add(
         f"Prices of SUPPORT2 in dollars: {prices}; everything else 1. Numbers in brackets are codes of Medicare's "
         "clinical laboratory fee schedule (United States, 2020 to 2025), its prices in whole dollars. One "
-        "sample of blood gases gives pH and PaO2/FiO2. Prices of GBSG2 are guesses: 1 for what is asked, 20 for size "
-        "and grade of the tumour, 60 for the nodes, 100 for each receptor. The search chooses alpha and the correction "
-        "on folds of the training rows; ± is one standard error over folds. The folds of GBSG2 are four "
-        "times five, so its errors are a little too small. Boosted trees: LightGBM, "
+        "sample of blood gases gives pH and PaO2/FiO2. Prices of GBSG2 are guesses: 1 for what the patient is asked, "
+        "20 for size and grade of the tumour, 60 for the nodes, 100 for each receptor. The search chooses alpha and "
+        "the correction on folds of the training rows; ± is one standard error over folds. The folds of GBSG2 are "
+        "four times five, so its errors are a little too small. Boosted trees: LightGBM, "
         "300 trees of 8 leaves, learning rate 0.03, not tuned. "
         "`python experiments/survival.py --write docs/results/survival.md` makes this page.",
         "",

@@ -45,19 +45,19 @@ from core import print_report  # noqa: E402
 
 ZOO = Path(os.environ.get("ZOO_DATA", ROOT.parent / "shared" / "data" / "zoo"))
 SEED = int(os.environ.get("ZOO_SEED", "0"))
-"""Of the folds."""
+"""The seed of the folds."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A file, its target, the budgets in columns, and options that its user would have to give."""
+    """A file, its target, the budgets in columns, and the options that a user must pass."""
 
     file: str
     target: str
     budgets: tuple[int, ...]
     classes: bool = False
     before: tuple[float, ...] = ()
-    """What splines without cross-validation reached on 2026-11-17, by SOURCE.txt."""
+    """Scores of splines without cross-validation on 2026-11-17, by SOURCE.txt."""
     options: tuple[str, ...] = field(default=())
 
 
@@ -304,7 +304,7 @@ def summary(outcomes: list[Outcome]) -> list[str]:
         f"Compared with gradient boosting on the same columns, on tables where folds chose pairs of columns, they "
         f"are behind by more than a standard error and .01 in {behind(paired, 'boosted', 0.01)}."
         + (f" No fold chose pairs on {', '.join(others)}." if others else ""),
-        f"From a budget to a larger one, quality falls by more than two standard errors on "
+        f"A larger budget lowers quality by more than two standard errors on "
         f"{', '.join(fallen) if fallen else 'no table'}.",
         f"The command on a whole table takes at most {slowest.seconds:.0f} seconds of processor time ({slowest.name}).",
     ]

@@ -12,7 +12,7 @@ from fuzz.campaign import Campaign
 from fuzz.page import page
 
 FINDINGS = "\n## What earlier campaigns found"
-"""Begins the part of the page that people write."""
+"""The line that begins the handwritten part of the page."""
 
 
 def _some(known: tuple[str, ...], text: str) -> tuple[str, ...]:

@@ -23,13 +23,13 @@ from fuzz import REGRESSIONS, ROOT, trials
 from fuzz.trials import Case
 
 SECONDS = 120.0
-"""A case that takes longer hangs."""
+"""Seconds after which a case counts as hanging."""
 STARTING, ENDING = 120.0, 20.0
 """How long a worker may take to start and to end."""
 SHRINKING = 60.0
 """Seconds spent on making one failing case smaller."""
 ALIKE = 3
-"""So many failures that look alike are kept; all are counted."""
+"""How many failures with the same text are kept; all are counted."""
 
 
 class Worker:
@@ -60,7 +60,7 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let it end by itself, so that it clears up; or else end it."""
+        """Ask the process to end, so that it cleans up; kill it if it does not."""
         try:
             self._process.communicate(timeout=ENDING)
         except subprocess.TimeoutExpired:
@@ -69,11 +69,11 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether the process can accept a case."""
         return self._process.poll() is None
 
     def ask(self, do: str, kind: str, case: Any) -> dict[str, Any]:
-        """Return its answer; a crash and a hang are failures, too, and end it."""
+        """Return the answer of the process; a crash or a hang counts as a failure and ends the process."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps({"do": do, "kind": kind, "case": case}).encode() + b"\n")
@@ -172,7 +172,7 @@ class Campaign:
         self._lock = threading.Lock()
 
     def run(self, jobs: int = 1) -> Tally:
-        """Run with so many workers at a time."""
+        """Run with the given number of workers at a time."""
         with ThreadPoolExecutor(jobs) as pool:
             for future in [pool.submit(self._take_turns) for _ in range(jobs)]:
                 future.result()
@@ -199,7 +199,7 @@ class Campaign:
             return self._kernels[-1] if self._kernels else None
 
     def _leave_out(self, kernel: str) -> None:
-        """Take note that the processor cannot run a kernel."""
+        """Record that the processor cannot run a kernel."""
         with self._lock:
             if kernel in self._kernels:
                 self._kernels.remove(kernel)

@@ -18,13 +18,13 @@ from budgetline.optimality import set_values
 from fuzz.trials import Case
 
 ROUNDING = 1e-11
-"""Of R(∅): what enumeration itself is off by."""
+"""The error of enumeration itself, as a share of R(∅)."""
 CLOSE = 1e-8
-"""Of R(∅): how near values are that moments give."""
+"""The error of values computed from moments, as a share of R(∅)."""
 
 
 def draw(seed: int) -> Case:
-    """Return a random problem and what is asked about it."""
+    """Return a random problem and the questions about it."""
     rng = Random(seed)
     shared = rng.random() < 0.35
     kind = rng.choice(CASES) if shared else rng.choice(KINDS)
@@ -53,14 +53,14 @@ def problem_of(case: Case) -> Problem:
 
 
 def groups_of(problem: Problem) -> FeatureGroups:
-    """Return the groups as the library takes them."""
+    """Return the groups as the library accepts them."""
     if isinstance(problem, Bundled):
         return problem.bundle
     return FeatureGroups(problem.feature_groups, problem.priced)
 
 
 def check(case: Case) -> None:
-    """Ask the library, and compare with all sets and orders."""
+    """Compare the library's results with the enumeration of all sets and orders."""
     problem = problem_of(case)
     moments = Moments.from_data(problem.X, problem.Y, problem.w)
     ASKED[case["asked"]](case, problem, moments, groups_of(problem))

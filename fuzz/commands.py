@@ -55,7 +55,7 @@ OUT = {
 
 
 class Option(NamedTuple):
-    """An option, values that are meant for it, and values that are not; no values: a flag."""
+    """An option with valid and invalid values; an option without values is a flag."""
 
     names: tuple[str, ...]
     good: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ VALUES = {"data": (DATA, BAD_DATA), "model": (MODELS, BAD_MODELS)}
 
 
 def draw(seed: int) -> Case:
-    """Return a command line; now and then with something wrong."""
+    """Return a random command line, sometimes with an error in it."""
     rng = Random(seed)
     wrong = rng.choice([0.0, 0.0, 0.1, 0.4])
 
@@ -185,7 +185,7 @@ def template() -> Path:
 
 @cache
 def _kept() -> TemporaryDirectory[str]:
-    """Return the folder of this process, which goes when it ends."""
+    """Return the folder of this process; it is deleted when the process ends."""
     return TemporaryDirectory(prefix="fuzz-")
 
 
@@ -239,7 +239,7 @@ class Ended(NamedTuple):
 
 
 def check(case: Case) -> None:
-    """Run a command in a fresh folder, and compare what it says and leaves with what is documented."""
+    """Run a command in a fresh folder; compare its output and the files it leaves with the documentation."""
     words = case["arguments"]
     with TemporaryDirectory(prefix="fuzz-") as parent:
         folder = Path(parent) / "here"
@@ -268,7 +268,7 @@ def run_in(folder: Path, words: list[str]) -> Ended:
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """Return what is in a folder: links, files with their bytes, folders."""
+    """Return the contents of a folder: links, files with their bytes, folders."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))

@@ -66,7 +66,7 @@ def kept(case: Case) -> Case:
 
 
 def check(case: Case) -> None:
-    """Load a changed file, and use what it holds."""
+    """Load a changed file, and use the loaded object."""
     with TemporaryDirectory(prefix="fuzz-") as folder:
         path = Path(folder) / "changed"
         path.write_bytes(changed_bytes(case))
@@ -82,7 +82,7 @@ def check(case: Case) -> None:
 
 
 def _loaded(load: Callable[[Path], Any], path: Path) -> Any:
-    """Return what a file holds, None if it is refused by name; little memory may be taken."""
+    """Return the loaded object, None if an error names the file; fail if loading uses much memory."""
     tracemalloc.start()
     try:
         found, refusal = load(path), None
@@ -177,7 +177,7 @@ def _load_staged(path: Path) -> StagedEstimators:
 
 
 def _use_staged(model: StagedEstimators) -> None:
-    """Look at it: what forged estimators of scikit-learn do when they predict is theirs."""
+    """Inspect the object without predicting: forged estimators of scikit-learn may do anything then."""
     repr(model.sequence_)
 
 
@@ -209,7 +209,7 @@ def _chosen() -> Certificate:
 
 
 def _use_certificate(certificate: Certificate) -> None:
-    """Verify; what is verified of these very groups must be true."""
+    """Verify the certificate; if it is accepted for these groups, its claims must be true."""
     str(certificate)
     try:
         certificate.verify(Moments.from_data(*data()))
@@ -311,7 +311,7 @@ ENTRIES = (np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0, -1.0, 3.0, 1e-320, 2.0**
 
 
 def _forged(subject: Subject, case: Case) -> bytes:
-    """Return a file whose checksum is right, but not what it holds."""
+    """Return a file with a valid checksum and invalid contents."""
     rng = Random(case["seed"])
     arrays, fields = decode(subject.data(), subject.kind)
     for _ in range(case["changes"]):

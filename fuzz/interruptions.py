@@ -31,7 +31,7 @@ from fuzz.commands import contents, template
 from fuzz.trials import Case
 
 LIMIT = 60.0
-"""Seconds that no process here needs."""
+"""Seconds within which every process here ends."""
 ENDS = ("kill", "kill", "interrupt", "full disk")
 COMMANDS = (
     ("fit", "good.csv", "-t", "y", "-g", "groups.yaml", "-o", "out"),
@@ -46,7 +46,7 @@ COMMANDS = (
 
 
 def draw(seed: int) -> Case:
-    """Return what is done, and when and how it ends."""
+    """Return an action, and when and how it is interrupted."""
     rng = Random(seed)
     act = rng.choice(["save", "save", "command"])
     case = {"seed": seed, "act": act, "end": rng.choice(ENDS), "moments": [rng.random()]}
@@ -56,12 +56,12 @@ def draw(seed: int) -> Case:
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """Yield no cases: each has one interruption."""
+    """Yield no simpler cases: each case has a single interruption."""
     return iter(())
 
 
 def check(case: Case) -> None:
-    """Do it in full, interrupt it, and look at what is left."""
+    """Run the action in full, run it again with an interruption, and check the files that are left."""
     with TemporaryDirectory(prefix="fuzz-") as parent:
         whole, cut = Path(parent) / "whole", Path(parent) / "cut"
         PREPARED[case["act"]](case, whole)
@@ -111,7 +111,7 @@ class Ended(NamedTuple):
 
 @cache
 def _context() -> Any:
-    """Return where processes come from: a server that has everything imported, and no threads."""
+    """Return a fork server that has imported everything and has no threads."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fuzz.interruptions"])
     return context
@@ -125,7 +125,7 @@ def prepare() -> None:
 
 
 def run_aside(case: Case, folder: Path, calls: int | None, share: float = 0.0) -> Ended:
-    """Do it in another process, which ends itself after so many calls of functions; None: never."""
+    """Run the action in another process that ends itself after the given number of calls; None: never."""
     mine, theirs = _context().Pipe(duplex=False)
     err = folder.with_name(f"{folder.name}.err")
     process = _context().Process(target=_do, args=(case, str(folder), calls, share, str(err), theirs))
@@ -144,7 +144,7 @@ def run_aside(case: Case, folder: Path, calls: int | None, share: float = 0.0) -
 
 
 def _do(case: Case, folder: str, calls: int | None, share: float, err: str, report: Connection) -> None:
-    """Do it, counting calls, and end where it is said; the exit code is that of the command line."""
+    """Run the action, count calls, and end at the given one; return the exit code of the command line."""
     os.chdir(folder)
     descriptor = os.open(err, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(descriptor, 2)
@@ -171,7 +171,7 @@ def _do(case: Case, folder: str, calls: int | None, share: float, err: str, repo
 
 
 LARGEST = 12_000
-"""Bytes of the largest file that is written here, about."""
+"""Approximate size of the largest file written here, in bytes."""
 
 
 class _Counter:

@@ -128,7 +128,7 @@ def _model(case: Case) -> Any:
 
 
 def _call(case: Case, X: Any, names: list[str], model: Any, rng: Random) -> tuple[str, Callable[[Any], Any]]:
-    """Return a random call, and what it is."""
+    """Return a random call and its description."""
     classes = case["kind"] == "classes"
     some = [name for name in names if rng.random() < 0.5]
     method = rng.choice(["predict", "predict_proba", "decision_function"]) if classes else "predict"

@@ -14,15 +14,15 @@ import numpy as np
 from reference import _spent, candidates
 
 NEAR = 1e-6
-"""Rates that differ by less than this, relatively, are left to rounding."""
+"""Relative difference of rates that rounding may decide."""
 
 Scores = Callable[[list[int], list[int]], dict[int, float]]
-"""Scores of the groups that are left (second) after those that were chosen (first)."""
+"""Scores of the remaining groups (second argument), given the chosen groups (first)."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What bounds a sequence; ``schedule`` is a name of the reference."""
+    """The limits of a sequence; ``schedule`` is a name in the reference."""
 
     schedule: str = "greedy"
     cost_sensitive: bool = True
@@ -70,7 +70,7 @@ def better_than(
 
 
 def condition(Xs: np.ndarray, w: np.ndarray, alpha: float) -> float:
-    """Return the condition of C, the largest eigenvalue over the smallest that is not zero but for rounding."""
+    """Return the condition of C, the largest eigenvalue over the smallest one above rounding."""
     values = np.linalg.svd(Xs * np.sqrt(w / w.sum())[:, None], compute_uv=False) ** 2 + alpha
     kept = values[values > 1e-13 * values.max(initial=0.0)]
     return float(kept.max() / kept.min()) if kept.size else 1.0

@@ -34,7 +34,7 @@ def page(tally: Tally, seed: int, minutes: float, kinds: Sequence[str], kernels:
         "# Random trials",
         "",
         f"`{_command(seed, minutes, kinds, kernels)}` draws random cases and compares the library with slow references",
-        "that share no code with it. Each worker runs one kernel of OpenBLAS, which rounds in its own way.",
+        "that share no code with it. Each worker uses one OpenBLAS kernel; kernels round differently.",
         f"**{total:,} cases, {failed:,} failures.** Cases that fail are kept in `tests/regressions`, and the tests",
         "check them again.",
         "",
@@ -51,14 +51,14 @@ def page(tally: Tally, seed: int, minutes: float, kinds: Sequence[str], kernels:
 
 
 def _command(seed: int, minutes: float, kinds: Sequence[str], kernels: Sequence[str]) -> str:
-    """Return what was run: also which kinds and kernels, where it was not all of them."""
+    """Return the command that was run, with kinds and kernels if they were restricted."""
     command = f"python -m fuzz --seed {seed} --minutes {minutes:g}"
     chosen = {"kinds": (kinds, KINDS), "kernels": (kernels, KERNELS)}
     return command + "".join(f" --{name} {','.join(some)}" for name, (some, known) in chosen.items() if some != known)
 
 
 def _heading(tally: Tally, kernel: str) -> str:
-    """Return the name of a kernel, with that which OpenBLAS gives it where it is another one."""
+    """Return the name of a kernel, followed by OpenBLAS's own name if that differs."""
     took = tally.took.get(kernel, kernel)
     return kernel if took == kernel else f"{kernel} ({took})"
 

@@ -263,7 +263,7 @@ def _limits(case: Case, problem: Problem) -> Limits:
 
 
 def _digits(case: Case, truth: Any) -> float:
-    """Return the relative error that is allowed: what is lost by conditioning, and a little."""
+    """Return the allowed relative error: the loss by conditioning, and a small margin."""
     eps = 6e-8 if case["source"] == "float32" else 2.2e-16
     return min(1.0, 1e-9 + 300 * eps * condition(truth.Xs, truth.w, case["alpha"]))
 
@@ -286,7 +286,7 @@ def _scores(case: Case, truth: Any, groups: list[list[int]]) -> Any:
 
 
 def _check_shared(case: Case, problem: Problem, order: list[int], digits: float) -> None:
-    """Compare orders where bundles may be bought, if no decision was near and every group brings something."""
+    """Compare orders where bundles may be bought, if no decision was close and every group has a gain."""
     shop = problem.shop
     assert shop is not None
     place = {g: k for k, g in enumerate(order)}
@@ -303,7 +303,7 @@ def _check_shared(case: Case, problem: Problem, order: list[int], digits: float)
 
 
 def _check_models(case: Case, problem: Problem, model: Any, truth: Any, digits: float) -> None:
-    """Compare what is explained and predicted with refits from the data: by stages, and by a set of groups."""
+    """Compare explained shares and predictions with refits from the data, for stages and for a set of groups."""
     alpha, order, data = case["alpha"], model.order_.tolist(), problem.data
     arrays = truth.Xs, truth.Yc, truth.w
     R0 = reference.risk(*arrays, (), alpha)

@@ -41,11 +41,11 @@ NUMBERS: dict[str, Callable[[Random], Any]] = {
 KINDS = (*CATEGORIES, *NUMBERS, "codes", "nothing")
 DOORS = ("pandas", "arrow", "polars", "objects", "pandas source", "arrow source", "polars source", "parquet")
 CLOSE = 1e-7
-"""Predictions may differ by so much, in standard deviations of the target: sums are added in other orders."""
+"""The allowed difference of predictions, in standard deviations of the target: the order of sums differs."""
 
 
 def draw(seed: int) -> Case:
-    """Return the kinds of columns, how many values are missing, and how the table is given."""
+    """Return the kinds of columns, the number of missing values, and the form of the table."""
     rng = Random(seed)
     kinds = [rng.choice(KINDS) for _ in range(rng.randint(1, 5))]
     without = {"polars", "polars source", "objects", "parquet"} if "codes" in kinds else set[str]()
@@ -120,7 +120,7 @@ def _dtype(kind: str, given: list[Any]) -> Any:
 
 
 def fitted(case: Case, X: Any, y: Any = None, weight: np.ndarray | None = None) -> AnytimeRegressor:
-    """Fit a table, or a source; no rows are few enough for a category to be rare."""
+    """Fit a table or a source; no category counts as rare."""
     settings = Encoding(case["encoding"], min_frequency=0, interactions=case["interactions"])
     model = AnytimeRegressor(encoding=settings, alpha=1e-3)
     return model.fit(X) if y is None else model.fit(X, y, sample_weight=weight)

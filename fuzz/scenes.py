@@ -23,7 +23,7 @@ NOT_CAUGHT = {
     "cooperative": {"unsendable error", "unsendable result", *DEADLY},
     "process": set(),
 }
-"""Faults that are none in a mode: what need not be sent, and what would take this process with it."""
+"""Faults left out in a mode: they are harmless there, or would end this process."""
 
 
 def draw(seed: int) -> Case:
@@ -82,7 +82,7 @@ def _real(rng: Random, seed: int) -> Case:
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """Yield scenes in which less happens."""
+    """Yield simpler scenes."""
     if case["real"]:
         for k in range(len(case["inputs"])) if len(case["inputs"]) > 1 else ():
             yield {**case, "inputs": [case["inputs"][k]]}
@@ -93,7 +93,7 @@ def smaller(case: Case) -> Iterator[Case]:
 
 
 def check(case: Case) -> None:
-    """Play a scene, and compare what is answered with what should be."""
+    """Play a scene, and compare the results with the expected ones."""
     _check_real(case) if case["real"] else _check_scripted(case)
 
 

@@ -24,7 +24,7 @@ from budgetline import Moments, open_data
 
 @dataclass(frozen=True)
 class Data:
-    """What is learned from: X (n, D), y, weights or None, and where to cut rows or columns of them."""
+    """Training data: X (n, D), y, weights or None, and where rows or columns are cut."""
 
     X: np.ndarray
     y: np.ndarray
@@ -142,6 +142,6 @@ SOURCES = IN_MEMORY | FROM_MOMENTS | STREAMED
 
 
 def fit_from(source: str, model: Any, data: Data) -> Any:
-    """Fit a model from the data, which reach it in one of the ways."""
+    """Fit a model from the data, passed in one of the ways."""
     with TemporaryDirectory(prefix="fuzz-") as folder:
         return SOURCES[source](model, data, Path(folder))

@@ -37,14 +37,14 @@ def check(kind: str, case: Case) -> None:
 
 
 def prepare(kind: str) -> None:
-    """Import a kind, and start what its cases need."""
+    """Import a kind, and prepare what its cases need."""
     module = module_of(kind)
     if hasattr(module, "prepare"):
         module.prepare()
 
 
 def kept(kind: str, case: Case) -> Case:
-    """Return a case as it is worth keeping: with the bytes of a mutated file, for example."""
+    """Return a case with all that is needed to repeat it, such as the bytes of a mutated file."""
     module = module_of(kind)
     found: Case = module.kept(case) if hasattr(module, "kept") else case
     return found

@@ -48,7 +48,7 @@ def test_sentences_follow_from_the_scores(field):
     page = field.page_of({"spam": record(budgets, scores)})
     text = page.text()
     assert "higher AUROC at 12 of 13 budgets (by +1.00 points at most; lower at 4 (−2.00)) and" in text
-    assert "Chosen family: spline on the published split, and spline (5) on all five" in text
+    assert "Families chosen: spline on the published split; on the five splits spline (5)." in text
     assert "significantly better at 13 of 13 budgets" in text  # than the network
     assert "spline best on spam" in text
     assert "| 4 | 95.25 | 93.25 | −2.00 |" in text
