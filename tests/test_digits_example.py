@@ -28,10 +28,10 @@ def test_quick_run(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip() == kept.read_text(encoding="utf-8").rstrip()
-    assert "160 images to learn from, 80 to test; 89 columns in 3 groups." in done.stdout
+    assert "160 training images, 80 test images, 89 columns in 3 groups." in done.stdout
     assert len(re.findall(r"^(pixels|moments|holes) .*(ns|µs|ms|s) +25$", done.stdout, re.MULTILINE)) == 3
     rows = re.findall(
-        r"^\| (\S+) ms \| (.*?) \| (\S+)% \| (\S+) \|.*\| (\S+)% \| (\S+)% \|$", done.stdout, re.MULTILINE
+        r"^\| (\S+) ms \| (.*?) \| (\S+) % \| (\S+) \|.*\| (\S+) % \| (\S+) % \|$", done.stdout, re.MULTILINE
     )
     assert [(row[0], row[1]) for row in rows] == [
         (deadline, method)
@@ -43,7 +43,7 @@ def test_quick_run(tmp_path):
         assert right == useful
         assert float(right) > 50
     assert len({row[2] for row in rows[3:]}) == 1  # all groups, one model
-    assert "- 10000 ms: the learned order is level with “everything, then predict” (+0.0% ± 0.0%)" in done.stdout
+    assert "- 10000 ms: the learned order is level with “everything, then predict” (+0.0 % ± 0.0 %)" in done.stdout
     assert "Measured on" in done.stdout
 
 
