@@ -62,6 +62,9 @@ class PlainEngine:
     def at(self, columns, theta):
         return PlainPoint(self, self.Z[:, columns] @ theta)
 
+    def drift(self, point):
+        return np.inf
+
 
 def matrices(curvature):
     """Return the second derivatives of every row, shape (n, Q, Q)."""
@@ -72,8 +75,6 @@ def matrices(curvature):
 
 class PlainPoint:
     """A point of a :class:`PlainEngine`."""
-
-    drift = np.inf
 
     def __init__(self, engine, eta):
         self.engine, self.eta = engine, eta

@@ -116,10 +116,6 @@ class Point(Protocol):
     def risk(self) -> float:
         """The risk."""
 
-    @property
-    def drift(self) -> float:
-        """The mean relative change of curvatures, less one common factor, since the last Hessian; inf if unknown."""
-
     def gradient(self, columns: Positions | None) -> Float:
         """Return minus the gradient of the risk, shape (k, Q)."""
 
@@ -166,6 +162,9 @@ class Engine(Protocol):
 
     def at(self, columns: Positions, theta: Float) -> Point:
         """Return the point at θ (k, Q) for columns (k,). The first column is 0, the intercept."""
+
+    def drift(self, point: Point) -> float:
+        """Return the mean relative change of curvatures since the last Hessian, less one factor; inf if unknown."""
 
     def sample(self, columns: Positions, most: int) -> RowSample:
         """Return at most ``most`` rows of columns of Z without the intercept, standardised."""

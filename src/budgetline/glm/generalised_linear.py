@@ -155,7 +155,9 @@ class GeneralisedLinear:
         metric, small = self._fit.metric, self._engine.n_rows * self._fit.theta.size**2 <= SMALL
         if self._rule is None or small:  # rules without an entry need the exact factor next
             return self._hessian_factor()
-        if not isinstance(metric, HessianFactor) or self._fit.point.drift > min(SPREAD_DRIFT, self._engine.stale):
+        if not isinstance(metric, HessianFactor) or self._engine.drift(self._fit.point) > min(
+            SPREAD_DRIFT, self._engine.stale
+        ):
             metric = HessianFactor(factored(self._fit.hessian(within=WITHIN)))
             self._fit = replace(self._fit, metric=metric)
         return metric.U

@@ -202,7 +202,7 @@ def minimise(
     """
     fit = start.widened(columns)
     cheap = fit.theta.size <= engine.few
-    known = None if cheap or _many_scores(fit) or start.point.drift > engine.stale else start.metric
+    known = None if cheap or _many_scores(fit) or engine.drift(start.point) > engine.stale else start.metric
     metric: StepMetric | None = None if known is None else known.grown(fit)
     pairs: list[StepPair] = []
     within, previous, before, served, new = WITHIN, np.inf, 0.0, 0, False

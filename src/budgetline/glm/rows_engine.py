@@ -17,7 +17,7 @@ from scipy import sparse
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
 from budgetline.devices import library_of, on_host
-from budgetline.glm.engines import Curvature, Loss, target_level
+from budgetline.glm.engines import Curvature, Loss, Point, target_level
 from budgetline.glm.partial_hessian import KeptHessian, updated_hessian
 from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, leading, small_product
 from budgetline.moments.columns import StandardisedColumns, standardised_columns
@@ -89,6 +89,13 @@ class RowsEngine:
         xp = library_of(scores[0])
         eta, residual = (parts[0] if len(parts) == 1 else xp.concat(parts, axis=1) for parts in (scores, residuals))
         return RowsPoint(self, eta, residual, columns, on_host(reduce(add, descents)))
+
+    def drift(self, point: Point) -> float:
+        assert isinstance(point, RowsPoint)
+        if self.kept is None:
+            return np.inf
+        now, before = point.curvature.scale[:, 0], self.kept.curvature
+        return float(np.abs(now - before * (now.sum() / before.sum())).sum() / now.sum())
 
     def over(self, A: StandardisedColumns) -> RowsEngine:
         """Return the engine of other columns of the same rows."""
@@ -180,13 +187,6 @@ class RowsPoint:
         Z = design.beyond(columns, columns[known:])
         more = design.summed(lambda s: small_product(Z(s), self.residual[:, s].T))
         return np.vstack([self.descent[:known], more])
-
-    @property
-    def drift(self) -> float:
-        if self.engine.kept is None:
-            return np.inf
-        now, before = self.curvature.scale[:, 0], self.engine.kept.curvature
-        return float(np.abs(now - before * (now.sum() / before.sum())).sum() / now.sum())
 
     def hessian(self, columns: Positions, score: int | None = None, within: float = 0.0) -> Float:
         engine, k, Q = self.engine, columns.size, self.descent.shape[1]

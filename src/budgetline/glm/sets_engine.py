@@ -17,7 +17,7 @@ import numpy as np
 
 from budgetline.arrays import Float, Positions
 from budgetline.data.rows import Rows
-from budgetline.glm.engines import Loss
+from budgetline.glm.engines import Loss, Point
 from budgetline.glm.row_blocks import ALONE_ROWS, FEWEST_ROWS, Design, RowBlocks, weighted_square
 from budgetline.glm.row_sets import RowSets, SetPoint
 from budgetline.glm.rows_engine import RowsEngine, RowsPoint, blocks_of, engine_of_rows
@@ -93,6 +93,11 @@ class SetsEngine(RowsEngine):
         """Return the engine of other columns of the same rows."""
         return SetsEngine(A, self.sets, np.arange(A.scale.size))
 
+    def drift(self, point: Point) -> float:
+        assert isinstance(point, SetsPoint)
+        now = point.sets.weight
+        return np.inf if self.last is None else float(np.abs(now - self.last).sum() / now.sum())
+
     @cached_property
     def null(self) -> SetsPoint:
         """The point where all scores are zero."""
@@ -152,11 +157,6 @@ class SetsPoint(RowsPoint):
     @property
     def risk(self) -> float:
         return self.sets.risk + self.engine.share * self.level**2 / 2
-
-    @property
-    def drift(self) -> float:
-        last, now = self.engine.last, self.sets.weight
-        return np.inf if last is None else float(np.abs(now - last).sum() / now.sum())
 
     def hessian(self, columns: Positions, score: int | None = None, within: float = 0.0) -> Float:
         """Return H, always exact."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from budgetline.arrays import Array, Float, Positions
 from budgetline.data.sources import Chunk
-from budgetline.glm.engines import Loss, part_of
+from budgetline.glm.engines import Loss, Point, part_of
 from budgetline.glm.rows_engine import RowsEngine
 from budgetline.glm.set_families import SetFamily
 from budgetline.glm.sets_engine import SetsEngine, check_comparable
@@ -53,8 +53,6 @@ class _ModelSums:
         queries = _joined(self.queries, other.queries)
         descent, H = self.descent + other.descent, self.H + other.H
         return _ModelSums(self.theta, descent, H, risk, saturated, spread, queries)
-
-    drift = np.inf  # the Hessian is known
 
     def gradient(self, columns: Positions | None) -> Float:
         return self.descent[slice(1, None) if columns is None else columns]
@@ -193,6 +191,9 @@ class SourceEngine:
         H = found.H[place][:, :, place]
         self._last = replace(found, theta=full, descent=found.descent[place], H=H)
         return self._last
+
+    def drift(self, point: Point) -> float:
+        return np.inf  # every pass computes a Hessian
 
     def sample(self, columns: Positions, most: int) -> RowSample:
         index = self._order[columns - 1]
