@@ -134,15 +134,16 @@ def report(effort: Effort) -> list[str]:
     lines = [
         "# From an input to the new order on the screen",
         "",
-        f"95 of 100 edits show a first order within {first / 1000:.1f} s, and the final one within "
-        f"{final / 1000:.1f} s. The bar of {BAR:g} ms for the first order is {'met' if first <= BAR else 'not met'}.",
+        f"95 of 100 edits show a preliminary order within {first / 1000:.1f} s, and the final one within "
+        f"{final / 1000:.1f} s. The bar of {BAR:g} ms for the preliminary order is "
+        f"{'met' if first <= BAR else 'not met'}.",
         "",
         f"Data: NHANES, {rows:,} rows, {groups} groups, squared error, five folds. The table has milliseconds in "
-        f"Chromium for {len(every)} random edits, one after another. The first order has the settings that were chosen "
-        "before the edit. The final order has a held-out curve, and settings that are chosen again, as by "
+        f"Chromium for {len(every)} random edits, one after another. The preliminary order has the settings that were "
+        "chosen before the edit. The final order has a held-out curve, and settings that are chosen again, as by "
         "`budgetline fit`.",
         "",
-        "| edit | number | first: median | 95 of 100 | longest | final: median | 95 of 100 | processor: median |",
+        "| edit | number | preliminary: median | 95 of 100 | longest | final: median | 95 of 100 | processor: median |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for kind, values in [*sorted(found.items()), ("all", every)]:
