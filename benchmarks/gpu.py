@@ -180,6 +180,7 @@ def as_page(xp: ModuleType, rows: list[str], stream: tuple[float, float, float, 
         xp.cuda.get_device_name() if xp.__name__ == "torch" else xp.cuda.runtime.getDeviceProperties(0)["name"].decode()
     )
     reading, cpu, device, same = stream
+    order, difference = same.split(" | ")
     return "\n".join(
         [
             "# On a GPU",
@@ -196,7 +197,9 @@ def as_page(xp: ModuleType, rows: list[str], stream: tuple[float, float, float, 
             "",
             f"**Files.** A Parquet table of {ROWS:,} × {COLUMNS} (zstd): reading alone takes {reading:.1f} s in one "
             f"thread, a fit of least squares on the CPU {cpu:.1f} s, and through the device "
-            f'(`open_data(..., device="cuda")`) {device:.1f} s. Order and difference: {same.replace(" | ", ", ")}.',
+            f'(`open_data(..., device="cuda")`) {device:.1f} s. '
+            f"The order is {order} {'as' if order == 'the same' else 'than'} on the CPU, and the coefficients differ "
+            f"by {difference}.",
             "",
         ]
     )

@@ -27,14 +27,14 @@ Made by `python benchmarks/compare_peers.py --write docs/results/peers.md`, afte
 packages. adelie needs NumPy below 2 and gets an environment of its own.
 
 Every peer runs in its own process on the same data (float64), with {threads} threads, if it uses threads. Reading the
-data, importing and compiling are not counted. Preparation is not counted either, but shown in the table: all peers
-but budgetline, the algorithms as printed, LightGBM and the Gram matrix of the raw table get standardised columns in
-Fortran order. Derived quantities, such as the Gram matrix, are counted, except in rows that say "X'X given".
-budgetline starts from the raw table. Times are medians of three runs, or of fewer runs if these take more than five
-seconds. Time × is wall-clock time relative to budgetline. Memory is the peak of the whole process, with the data and
-the prepared copy. "End" is the share of the variance of the training rows (for logistic models: of the deviance) that
-the last model explains. It shows that a peer solved its problem. "Error" is for group lassos: the largest violation
-of the optimality conditions on the path, relative to λ·weight.
+data, importing and compiling are not counted. Preparation time is not counted either; the table shows it separately.
+Every peer gets standardised columns in Fortran order. The exceptions are budgetline, LightGBM, the algorithms as
+printed in the paper and the Gram matrix of the raw table. Derived quantities, such as the Gram matrix, are counted,
+except in rows that say "X'X given". budgetline starts from the raw table. Times are medians of three runs, or of
+fewer runs if these take more than five seconds. Time × is wall-clock time relative to budgetline. Memory is the peak
+of the whole process, with the data and the prepared copy. "End" is the share of the variance of the training rows
+(for logistic models: of the deviance) that the last model explains. It shows that a peer solved its problem. "Error"
+is for group lassos: the largest violation of the optimality conditions on the path, relative to λ·weight.
 
 Group lasso paths for squared error have {lambdas} λ down to a thousandth of the largest, warm-started, at each
 package's default tolerance. "On the triangle of X" is what an expert would do: X'X = R'R is computed first, this time
@@ -44,9 +44,10 @@ raw columns are centred and scaled afterwards, which loses digits if means are l
 Packages that accept a ridge constant get {alpha:g} for squared error and {logistic_alpha:g} for logistic models.
 
 adelie has no ridge part (`alpha` 1), `tol` and `irls_tol` {tol:g} (its defaults) and `early_exit` off. For squared
-error it uses the same λ and weights as the other group lassos. For logistic models it uses its own: {n_lambdas} λ down
-to {min_ratio:g} of the largest, weights √size, an intercept. By default it stops once {exit:.0%} of the deviance is
-explained; a line below the table gives that point. In the logistic data all groups cost 1.
+error it uses the same λ and weights as the other group lassos. For logistic models it uses its own settings:
+{n_lambdas} values of λ, from the largest down to {min_ratio:g} of it; weights √size; and an intercept. By default it
+stops once {exit:.0%} of the deviance is explained; a line below the table gives that point. In the logistic data all
+groups cost 1.
 """
 
 

@@ -248,7 +248,7 @@ def report(effort: Effort) -> list[str]:
         "",
         f"Held-out log loss of `predict_proba(available=subset)`, compared with a model refitted on exactly these "
         f"groups, and with the class frequencies alone ('null'). The [page on subsets](subsets.md) is newer. For "
-        f"each subset first its size is drawn, then its groups. Heart: mean over {effort.folds} folds. Thyroid: its "
+        f"each subset, its size is drawn first, then its groups. Heart: mean over {effort.folds} folds. Thyroid: its "
         f"fixed split. Excess is the log loss less that of the refitted model.",
         "",
         *subset_section(results),

@@ -287,10 +287,10 @@ HONEST = """\
 ## Is the estimated chance honest?
 
 The model is fitted on half of the rows. The exit is learned on the same rows ("training rows") or on another quarter
-("other rows"). The last quarter is held out; every stage but the last is evaluated on it. Each cell shows, for the
-estimates in that interval, their mean → the observed rate of change. "Regression" is `EarlyExit`: it regresses the
-final score on the score so far, and draws residuals from the sample. "Unconditional" ignores the score so far: it
-adds the change that the remaining groups made on the sample.
+("other rows"). The last quarter is held out; every stage but the last is evaluated on it. Each cell covers the
+estimates in that interval: their mean, then (after the arrow) how often the decision actually changed. "Regression"
+is `EarlyExit`: it regresses the final score on the score so far, and draws residuals from the sample. "Unconditional"
+ignores the score so far: it adds the change that the remaining groups made on the sample.
 """
 
 

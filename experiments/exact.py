@@ -258,8 +258,8 @@ def verdict(column: dict[str, np.ndarray]) -> list[str]:
     loss = (1 - column["forward"][~np.isnan(column["forward"])]) * 100
     return [
         f"Best mean: **{by_mean}** ({means[by_mean]:.4f}). Best worst case: **{by_worst}** ({worsts[by_worst]:.4f}). "
-        f"forward loses {loss.mean():.2f} % on average, {np.median(loss):.2f} % in the median, and more than 1 % on "
-        f"{np.sum(loss > 1)} of {len(loss)} problems.",
+        f"Compared with the best sequence, `forward` loses {loss.mean():.2f} % on average (median "
+        f"{np.median(loss):.2f} %), and more than 1 % on {np.sum(loss > 1)} of {len(loss)} problems.",
         "",
         *versus(column, [other for other in METHODS if other != "forward"]),
     ]

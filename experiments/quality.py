@@ -284,8 +284,9 @@ Numbers are means over folds ± standard error. Differences are paired by fold. 
 rows that folds share (Nadeau and Bengio).
 
 Tables of exceptions have the metric on the training rows and the mean cost, first of budgetline, then of the peer. If
-budgetline fits the training rows better, its choice may have overfitted. If the peer fits them better, the best gain
-per cost, group by group, was not the best use of that budget, or a prefix left money unspent.
+budgetline fits the training rows better, its choice may have overfitted. If the peer fits them better, either buying
+the group with the best gain per cost at each step was not the best use of that budget, or the prefix left money
+unspent.
 """
 
 

@@ -227,10 +227,11 @@ def page(rows: list[list[str]], found: list[Measured], shares: np.ndarray, effor
         "",
         f"Refits on a set of columns lower the log loss on new rows below that of the class frequencies. Predictions "
         f"from the same set reach {shares.mean():.1%} of this gain on {len(rows) // 2} tables, each with two values "
-        f"of alpha, and at least {shares.min():.1%} on every table. The worst set has a log loss of {over:+.4f} "
-        f"above the frequencies, the worst refit {over_refit:+.4f}. For the {len(ratio)} columns whose refit gains "
-        f"more than {WORTH}, the median ratio of the gain estimated by `next_groups` to that of the refit is "
-        f"{np.median(ratio):.2f}; it is below a tenth for {int(np.sum(ratio < MISSED)) or 'none'}.",
+        f"of alpha, and at least {shares.min():.1%} on every table. The log loss of the worst set is {over:.4f} "
+        f"above that of the class frequencies; that of the worst refit is {over_refit:.4f} above it. For the "
+        f"{len(ratio)} columns whose refit gains more than {WORTH}, the median ratio of the gain estimated by "
+        f"`next_groups` to that of the refit is {np.median(ratio):.2f}; it is below a tenth for "
+        f"{int(np.sum(ratio < MISSED)) or 'none'}.",
         "",
         f"A classifier (linear encoding, rule `omp`) learns from at most {effort.rows:,} rows of a table. Its alpha "
         f"is chosen from the data or is {SMALL}, which hardly regularises. It predicts from "

@@ -191,7 +191,7 @@ HEAD = """\
 Made by `python experiments/tables.py --write docs/results/tables.md`.
 
 The paper's Agricultural data are proprietary and the Yahoo! data may not be redistributed. The data here are
-generated in the same shapes (`make_agricultural`, `make_yahoo`), so the paper's numbers are only for orientation.
+generated in the same shapes (`make_agricultural`, `make_yahoo`), so the paper's numbers are only a rough guide.
 Each number is a timeliness: the mean held-out explained fraction F/R(∅) over budgets up to the stopping cost. It is a
 mean ± standard error over folds and groupings; folds share training rows, so the error is too small for statements
 about new data. The stopping cost is the cost at which CS-G-OMP has reached α of its final training objective.
