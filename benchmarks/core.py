@@ -2,7 +2,7 @@
 
 Each case runs in a process of its own (``--case NAME`` prints its measurements as JSON). Times that are compared are
 measured in turns, round after round, and the ratio is the median over rounds: these machines are noisy, but noise
-that lasts hits both sides. ``--write FILE`` also writes the table as Markdown, with date, machine and versions.
+that lasts affects both sides. ``--write FILE`` also writes the table as Markdown, with date, machine and versions.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def _in_own_process(script: str, name: str, limit: float = 600) -> Measurements:
 
 
 def opened(text: str, path: Path) -> str:
-    """Return a page that opens with the conclusion of the one at a path: people write it, a test checks its figures."""
+    """Return a page that opens with the conclusion of the page at a path; people write it, a test checks it."""
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     if (
         conclusion := re.search(r"^\*\*In short\.\*\*.*?(?=\n\n)", old, re.DOTALL | re.MULTILINE)

@@ -1,7 +1,7 @@
 """From an input on the page of ``budgetline explore`` to the first and to the final order on the screen, NHANES.
 
 ``python benchmarks/explore_page.py --write docs/results/explore_page.md`` opens the page in Chromium and makes random
-edits by events of its fields, one after another. The clock of the browser runs from the event to the second frame after
+edits by events in its fields, one after another. The clock of the browser runs from the event to the second frame after
 an order of the new state is in the page, when it has been painted. The first order has the settings that were chosen
 before the edit. The final one has settings that are chosen again on five folds, and its held-out curve. The table also
 has the processor time of server and browser until the final order, all threads together: other programs on the machine
@@ -134,13 +134,14 @@ def report(effort: Effort) -> list[str]:
     lines = [
         "# From an input to the new order on the screen",
         "",
-        f"95 of 100 edits show a first order within {first / 1000:.1f} s, and the final one within "
-        f"{final / 1000:.1f} s. The bar of {BAR:g} ms for the first order is {'met' if first <= BAR else 'not met'}.",
+        f"In 95 of 100 edits, the page shows a first order within {first / 1000:.1f} s and the final order within "
+        f"{final / 1000:.1f} s. The target of {BAR:g} ms for the first order is "
+        f"{'met' if first <= BAR else 'not met'}.",
         "",
-        f"Data: NHANES, {rows:,} rows, {groups} groups, squared error, five folds. The table has milliseconds in "
-        f"Chromium for {len(every)} random edits, one after another. The first order has the settings that were chosen "
-        "before the edit. The final order has a held-out curve, and settings that are chosen again, as by "
-        "`budgetline fit`.",
+        f"The data are NHANES ({rows:,} rows, {groups} groups), with squared error and five folds. The table shows "
+        f"times in milliseconds in Chromium for {len(every)} random edits, one after another. The first order has the "
+        "settings that were chosen before the edit. The final order has a held-out curve, and its settings are chosen "
+        "again, as in `budgetline fit`.",
         "",
         "| edit | number | first: median | 95 of 100 | longest | final: median | 95 of 100 | processor: median |",
         "|---|---|---|---|---|---|---|---|",
@@ -153,7 +154,7 @@ def report(effort: Effort) -> list[str]:
     lines += [
         "",
         f"The load average of the machine was {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors. The benchmark "
-        "alone makes about 1.",
+        "alone accounts for about 1.",
     ]
     return [*lines, ""]
 

@@ -185,20 +185,21 @@ def as_page(xp: ModuleType, rows: list[str], stream: tuple[float, float, float, 
         [
             "# On a GPU",
             "",
-            f"Made by `benchmarks/gpu.py` on {date.today()}: {card}, {xp.__name__} {xp.__version__}, {cpu_count()} CPU "
-            f"cores, Python {platform.python_version()}. The data are on the device, in float64. Times are medians of "
-            "whole calls of `fit` after a warm-up, including checks and copies of y. Memory is the peak on the device "
-            "in multiples of X, X included. Order and coefficients are compared with the same fit on the CPU; the "
-            "difference is relative to the largest coefficient. The last column is one run on the CPU.",
+            f"Made by `benchmarks/gpu.py` on {date.today()}: {card}, {xp.__name__} {xp.__version__}, {cpu_count()} "
+            f"CPU cores, Python {platform.python_version()}. The data are on the device, in float64. Times are "
+            "medians of complete calls to `fit` after a warm-up, including the checks of the input and the copies "
+            "of y. Memory is the peak on the device, as a multiple of the size of X and including X itself. The "
+            "order and the coefficients are compared with the same fit on the CPU; the difference is relative to "
+            "the largest coefficient. The last column is the time of one run on the CPU.",
             "",
             "| fit | on the GPU | aim | memory | order | difference | on the CPU |",
             "|---|---|---|---|---|---|---|",
             *rows,
             "",
-            f"**Files.** A Parquet table of {ROWS:,} × {COLUMNS} (zstd): reading alone takes {reading:.1f} s in one "
-            f"thread, a fit of least squares on the CPU {cpu:.1f} s, and through the device "
-            f'(`open_data(..., device="cuda")`) {device:.1f} s. '
-            f"The order is {order} {'as' if order == 'the same' else 'than'} on the CPU, and the coefficients differ "
+            f"**Files.** Reading a Parquet table of {ROWS:,} × {COLUMNS} values (zstd) takes {reading:.1f} s in one "
+            f"thread, without any fit. A least-squares fit from these files takes {cpu:.1f} s on the CPU and "
+            f'{device:.1f} s on the device (`open_data(..., device="cuda")`). '
+            f"The order is {'' if order == 'the same' else 'not '}the same as on the CPU, and the coefficients differ "
             f"by {difference}.",
             "",
         ]

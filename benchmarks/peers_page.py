@@ -24,30 +24,34 @@ HEAD = """\
 # Peers: time and memory
 
 Made by `python benchmarks/compare_peers.py --write docs/results/peers.md`, after `make peers`, which installs the
-packages. adelie needs NumPy below 2 and gets an environment of its own.
+packages. adelie needs NumPy below 2, so it gets its own environment.
 
-Every peer runs in its own process on the same data (float64), with {threads} threads, if it uses threads. Reading the
-data, importing and compiling are not counted. Preparation time is not counted either; the table shows it separately.
-Every peer gets standardised columns in Fortran order. The exceptions are budgetline, LightGBM, the algorithms as
-printed in the paper and the Gram matrix of the raw table. Derived quantities, such as the Gram matrix, are counted,
-except in rows that say "X'X given". budgetline starts from the raw table. Times are medians of three runs, or of
-fewer runs if these take more than five seconds. Time × is wall-clock time relative to budgetline. Memory is the peak
-of the whole process, with the data and the prepared copy. "End" is the share of the variance of the training rows
-(for logistic models: of the deviance) that the last model explains. It shows that a peer solved its problem. "Error"
-is for group lassos: the largest violation of the optimality conditions on the path, relative to λ·weight.
+Every peer runs in its own process on the same data (float64), with {threads} threads if it uses threads at all.
+Reading the data, importing and compiling are not counted. Preparation time is not counted either; the table shows it
+separately. Every peer gets standardised columns in Fortran order. The exceptions are budgetline, LightGBM, the
+algorithms as printed in the paper and the rows with the Gram matrix of the raw table. The time to compute derived
+quantities, such as the Gram matrix, is counted, except in rows labelled "X'X given". budgetline starts from the raw
+table.
 
-Group lasso paths for squared error have {lambdas} λ down to a thousandth of the largest, warm-started, at each
-package's default tolerance. "On the triangle of X" is what an expert would do: X'X = R'R is computed first, this time
-is counted, and the package works on the few rows of R. "X'X of the raw table" needs an expert, too: the moments of the
-raw columns are centred and scaled afterwards, which loses digits if means are large. No package does either by itself.
+Times are medians of three runs, or of fewer runs if these take more than five seconds. Time × is wall-clock time
+relative to budgetline. Memory is the peak of the whole process, including the data and the prepared copy. "End" is the
+share of the variance of the training rows (for logistic models: of the deviance) that the last model explains; it
+shows that a peer has solved its problem. "Error" applies to group lassos and is the largest violation of the
+optimality conditions on the path, relative to λ·weight.
+
+Group lasso paths for squared error have {lambdas} values of λ, down to a thousandth of the largest. They use warm
+starts and each package's default tolerance. "On the triangle of X" is what an expert would do: X'X = R'R is computed
+first (this time is counted), and the package then works on the few rows of R. "X'X of the raw table" also needs an
+expert: the moments of the raw columns are centred and scaled afterwards, which loses digits if the means are large. No
+package does either of these by itself.
 
 Packages that accept a ridge constant get {alpha:g} for squared error and {logistic_alpha:g} for logistic models.
 
-adelie has no ridge part (`alpha` 1), `tol` and `irls_tol` {tol:g} (its defaults) and `early_exit` off. For squared
-error it uses the same λ and weights as the other group lassos. For logistic models it uses its own settings:
-{n_lambdas} values of λ, from the largest down to {min_ratio:g} of it; weights √size; and an intercept. By default it
-stops once {exit:.0%} of the deviance is explained; a line below the table gives that point. In the logistic data all
-groups cost 1.
+adelie runs without a ridge part (`alpha` 1), with `tol` and `irls_tol` at {tol:g} (its defaults), and with `early_exit`
+off. For squared error it uses the same λ and weights as the other group lassos. For logistic models it uses its own
+settings: {n_lambdas} values of λ, from the largest down to {min_ratio:g} of it; weights √size; and an intercept. By
+default it stops once {exit:.0%} of the deviance is explained; a line below the table says when that would have
+happened. In the logistic data all groups cost 1.
 """
 
 
@@ -97,8 +101,8 @@ def table(section: Section) -> list[str]:
     lines = [
         f"## {section.title}: {rows:,} × {D:,}, {J:,} groups, {rows * D * 8 / 1e6:,.0f} MB{part}",
         "",
-        f"Run before and after the other packages, budgetline took {first['wall']:.3g} s and {again['wall']:.3g} s. "
-        "Times are relative to the mean.",
+        f"budgetline was run before and after the other packages, and took {first['wall']:.3g} s and "
+        f"{again['wall']:.3g} s. Times are relative to the mean of the two.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
@@ -112,7 +116,8 @@ def early_exits(section: Section) -> list[str]:
     """Say where the early exit of a peer, which is off, would have stopped it."""
     found = [(PEERS[n].title, f) for n, f in section.results.items() if n in PEERS and "wall" in f]
     lines = [
-        f"{title}: with its early exit it would have stopped after {f['exit_models']} λ and {f['exit_seconds']:.3g} s."
+        f"The early exit would have stopped {title}, after {f['exit_models']} values of λ and "
+        f"{f['exit_seconds']:.3g} s."
         for title, f in found
         if "exit_models" in f
     ]
@@ -139,11 +144,12 @@ def verdict(what: str, rivals: dict[str, Measured], ours: float, preparation: fl
     still = [n for n in faster if rivals[n]["wall"] + rivals[n]["preparation"] < ours + preparation]
     missing = [n for n, f in rivals.items() if "failed" in f and not f["failed"].startswith("> ")]
     done = [f["wall"] / ours for f in rivals.values() if "wall" in f]
-    text = f"Goal: faster than every peer that computes {what}: **{'missed' if faster else 'met'}**."
+    text = f"The goal, to be faster than every peer that computes {what}, is **{'missed' if faster else 'met'}**."
     if faster:
-        text += f" Faster: {'; '.join(faster)}. Faster with preparation counted: {'; '.join(still) or 'none'}."
-    text += f" The fastest peer takes {min(done):.3g} times as long." if done else ""
-    return [text + (f" Not measured: {'; '.join(missing)}." if missing else ""), ""]
+        text += f" These peers are faster: {'; '.join(faster)}. With preparation counted, "
+        text += f"these are still faster: {'; '.join(still)}." if still else "none of them is faster."
+    text += f" The fastest peer takes {min(done):.3g} times as long as budgetline." if done else ""
+    return [text + (f" These peers could not be measured: {'; '.join(missing)}." if missing else ""), ""]
 
 
 def versions(interpreters: dict[str, Path]) -> str:
@@ -154,7 +160,7 @@ def versions(interpreters: dict[str, Path]) -> str:
         found.append(
             f"{name} {version(name, interpreters[package])}" if package in interpreters else f"{name} not installed"
         )
-    return "Peers: " + ", ".join(found) + "."
+    return "Versions of the peers: " + ", ".join(found) + "."
 
 
 def version(name: str, python: Path) -> str:
@@ -176,5 +182,5 @@ def page(sections: list[Section], load: float, interpreters: dict[str, Path]) ->
         lines += table(section)
     limits = {section.loss: section.limit for section in sections}
     each = " and ".join(f"{limit:g} s ({LOSSES[loss]})" for loss, limit in limits.items())
-    lines += [f"Time limit of one run: {each}. Load of the machine before the start: {load:.2f}.", ""]
+    lines += [f"The time limit of one run is {each}. The load of the machine before the start was {load:.2f}.", ""]
     return "\n".join([*lines, conditions(), versions(interpreters), ""])

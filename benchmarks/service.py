@@ -184,12 +184,15 @@ Made by `python benchmarks/service.py --write docs/results/service.md`.
 
 `examples/service.py` (FastAPI, one process, one `AnytimeRunner`) runs on the loopback interface. Each client sends its
 next request as soon as it has a response. The sources are three recorded values, a driver that blocks a thread for 1
-ms, 4 ms of computation in one of two processes, and four services with exponential delays of mean 8 or 15 ms. Three
-groups run at once. All times are milliseconds. "Server" is the time that a call of the runner takes, "client" the
-waiting time of the client, with HTTP and JSON. "Late" is more than {SLACK_MS:g} ms after the deadline. "Server CPU" is
-the share of one core that the service used, without its two processes. Clients, server and these processes share the
-cores of this machine. A process that is killed at a deadline takes some 0.1 s to replace. A response is wrong if it
-differs from `predict_proba(available=groups)` of the same model on the library's own encoding of the patients.
+ms, a computation of 4 ms in one of two processes, and four services whose delays are exponentially distributed with a
+mean of 8 or 15 ms. Three groups run at the same time.
+
+All times are in milliseconds. "Server" is the time that a call to the runner takes, and "client" is the time that the
+client waits, including HTTP and JSON. A response is "late" if it comes more than {SLACK_MS:g} ms after the deadline.
+"Server CPU" is the share of one core that the service used, without its two processes. Clients, server and these
+processes share the cores of this machine. Replacing a process that was killed at a deadline takes about 0.1 s. A
+response is wrong if it differs from `predict_proba(available=groups)` of the same model on the library's own encoding
+of the patients.
 """
 
 
@@ -213,12 +216,12 @@ def report(effort: Effort) -> list[str]:
                 lines.append(line(clients, deadline, asked, rate, busy, wrong))
                 total, all_wrong = total + len(asked), all_wrong + wrong
     after = os.getloadavg()[0]
-    versions = ", ".join(f"{name} {version(name)}" for name in ("fastapi", "uvicorn", "pydantic"))
+    fastapi, uvicorn, pydantic = (f"{name} {version(name)}" for name in ("fastapi", "uvicorn", "pydantic"))
     return [
         *lines,
         "",
-        f"{total} responses, {all_wrong} wrong. The load average of the machine was {before:.1f} before and "
-        f"{after:.1f} after; versions: {versions}.",
+        f"Of {total} responses, {all_wrong} were wrong. The load average of the machine was {before:.1f} before and "
+        f"{after:.1f} after the run. The versions are {fastapi}, {uvicorn} and {pydantic}.",
     ]
 
 

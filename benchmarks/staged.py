@@ -70,9 +70,9 @@ def report(effort: Effort) -> list[str]:
     title = "# What any estimator behind a budget costs"
     made = "Made by `OMP_NUM_THREADS=1 python benchmarks/staged.py --write docs/results/staged.md`."
     head = (
-        f"The data have {effort.rows:,} rows and {effort.groups} groups of 4 columns. There is one clone per prefix, "
+        f"The data have {effort.rows:,} rows and {effort.groups} groups of 4 columns. One clone is fitted per prefix, "
+        f"by `StagedEstimators` and by a loop written by hand, in {effort.turns} to {MOST_TURNS} turns."
     )
-    head += f"and {effort.turns} to {MOST_TURNS} turns."
     names = ["estimator", "table", "clones, s", "loop adds, ms", "`StagedEstimators` adds, ms", "ratio of fits"]
     names += ["one row: clone, µs", "staged, µs", "linear, µs"]
     estimators = {
@@ -84,8 +84,8 @@ def report(effort: Effort) -> list[str]:
     for label, estimator in estimators.items():
         lines += [_row(label, estimator, framed, effort) for framed in (False, True)]
     note = (
-        "The added time hardly depends on the estimator. It is spent on checks of the table, on selecting columns, on "
-        "stage 0, and in joblib, which runs the fits. It matters only if clones are fitted in milliseconds."
+        "The added time hardly depends on the estimator. It is spent on checking the table, on selecting columns, on "
+        "stage 0, and in joblib, which runs the fits. It matters only if the clones are fitted in milliseconds."
     )
     return [*lines, "", note, ""]
 

@@ -177,7 +177,7 @@ QUICK = Effort(images=240, features=("pixels", "moments", "holes"), sample=5, re
 
 @dataclass(frozen=True)
 class Runs:
-    """Of one method at one deadline: per image seconds until the answer, whether it was right, and groups used."""
+    """One method at one deadline: for every image the seconds it took, whether the prediction was right, and groups."""
 
     seconds: Array
     right: Array
@@ -186,7 +186,7 @@ class Runs:
 
     @property
     def useful(self) -> Array:
-        """Whether the answer was right and in time."""
+        """Whether the prediction was right and in time."""
         return self.right & (self.seconds <= self.deadline)
 
 
@@ -212,7 +212,7 @@ def run_all(
     y: Array,
     effort: Effort,
 ) -> Results:
-    """Answer for every image by every method at every deadline, in turns: a slow moment of the machine hits all."""
+    """Predict every image by every method at every deadline, in turns: a slow moment of the machine affects all."""
     jobs: list[tuple[str, float]] = [(EVERYTHING, np.inf), *((n, d) for n in runners for d in effort.deadlines)]
     taken: dict[tuple[str, float], list[tuple[float, bool, int]]] = {}
     rng = np.random.default_rng(0)
@@ -250,7 +250,7 @@ def deadline_table(results: Results, effort: Effort) -> list[str]:
 
 
 def verdicts(results: Results, effort: Effort) -> list[str]:
-    """Return who is ahead at each deadline: the same images, so differences are judged image by image."""
+    """Return who is ahead at each deadline: the same images, so differences are taken image by image."""
     lines = []
     for deadline in effort.deadlines:
         ours = results[LEARNED, deadline].useful
@@ -268,8 +268,9 @@ def verdicts(results: Results, effort: Effort) -> list[str]:
 HEAD = """\
 # Digits under a deadline: image features with measured costs
 
-Made by `python examples/digits.py --write docs/results/digits.md`. All figures are of one run on the machine named
-below, with other programs running. Accuracies without a deadline hardly depend on the machine; all other figures do.
+Made by `python examples/digits.py --write docs/results/digits.md`. All figures come from one run on the machine
+named below, while other programs were running. Accuracies without a deadline hardly depend on the machine, but all
+other figures do.
 """
 
 
@@ -304,7 +305,8 @@ def report(effort: Effort) -> list[str]:
         runner.close()
     return [
         HEAD,
-        f"{len(train)} training images, {len(test)} test images, {X.shape[1]} columns in {len(groups)} groups.\n",
+        f"There are {len(train)} training images and {len(test)} test images, with {X.shape[1]} columns in "
+        f"{len(groups)} groups.\n",
         *costs_section(profile, models[LEARNED]),
         *budget_section(models, X[test], y[test], groups),
         *deadline_section(results, effort),
@@ -328,7 +330,8 @@ def budget_section(models: dict[str, AnytimeClassifier], X: Array, y: Array, gro
     budgets = [b for b in (0.0, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3) if b < total] + [total]
     lines = [
         "## What a budget of computing time buys\n",
-        "Accuracy on the test images for a budget of computing time. Costs are the median times of the groups.\n",
+        "The table shows the accuracy on the test images at several budgets of computing time. The cost of a group is "
+        "its median time.\n",
         "| budget | " + " | ".join(f"{name} | groups" for name in curves) + " |",
         "|---:" * (1 + 2 * len(curves)) + "|",
     ]
@@ -342,13 +345,14 @@ def deadline_section(results: Results, effort: Effort) -> list[str]:
     """Return what the runner did with a real clock."""
     return [
         "## Predictions under a deadline\n",
-        f"{effort.requests} test images are predicted one at a time, in cooperative mode. A group is skipped if the "
-        "95 % quantile of its time and the runner's own time do not fit. Without any group, the class frequencies "
-        "are predicted. Times are those of the whole call. The usual pipeline computes all groups and knows no "
-        "deadline. A late prediction counts as wrong in the last column.\n",
+        f"The runner predicts {effort.requests} test images, one at a time, in cooperative mode. It skips a group if "
+        "the 95 % quantile of the group's time plus the runner's own time does not fit into the time that is left. If "
+        "no group fits, it predicts from the class frequencies. All times cover the whole call. The usual pipeline "
+        "computes all groups and ignores the deadline. In the last column, a late prediction counts as wrong.\n",
         *deadline_table(results, effort),
         "",
-        "Right and in time, difference ± its standard error; “level” is within two of them:\n",
+        "The list shows the differences in the share of predictions that are right and in time, ± their standard "
+        "errors. “Level” means a difference of at most two standard errors.\n",
         *verdicts(results, effort),
         "",
     ]

@@ -1,7 +1,7 @@
 """Held-out loss of ``alpha="auto"`` compared with the constant of a five-fold cross-validation and the default.
 
 ``python experiments/alpha.py --write docs/results/alpha.md``; ``--quick`` runs a tiny version. Spam, physionet and bank
-are read from the folder that the variable FIELD_DATA names, by default ../shared/data/field, and left out without it.
+are read from the folder in the variable FIELD_DATA, by default ../shared/data/field, and left out if it is missing.
 """
 
 from __future__ import annotations
@@ -190,19 +190,22 @@ def report(effort: Effort) -> list[str]:
         "",
         "Made by `python experiments/alpha.py --write docs/results/alpha.md`.",
         "",
-        f"Held-out log loss (NHANES: mean squared error) of the model of all columns, on {effort.splits} random "
-        f"splits that hold out a quarter of the rows. *auto* is `alpha='auto'`, *CV* is the best of "
-        f"{len(effort.alphas)} constants by five folds of the training rows, and the third constant is {DEFAULT:g}. "
-        f"Constants are medians. *excess*: the loss of auto above that of CV, mean of the splits ± standard error. "
-        f"*budgets*: the mean share explained over all budgets with these two constants, for rule `omp` with every "
-        f"column its own group (up to 100 columns). *seconds*: the fit with auto, and the search by folds.",
+        f"The losses are the held-out log loss (for NHANES the mean squared error) of the model of all columns. They "
+        f"are means over {effort.splits} random splits that hold out a quarter of the rows. *auto* is `alpha='auto'`, "
+        f"and *CV* is the best of {len(effort.alphas)} constants in five-fold cross-validation on the training rows. "
+        f"The third constant, {DEFAULT:g}, is fixed. The constants in the table are medians over the splits.",
+        "",
+        "*excess* is the difference between the losses with auto and with CV, relative to CV (mean over the splits ± "
+        "standard error). *budgets* is the mean share explained over all budgets with each of the two constants, for "
+        "the rule `omp` with every column as its own group (up to 100 columns). *seconds* are the times of the fit "
+        "with auto and of the search by folds.",
         "",
         "| data | rows × columns | auto | CV | loss, auto | loss, CV | loss, 1e-5 | excess | budgets, auto / CV "
         "| seconds |",
         "|---|---|---|---|---|---|---|---|---|---|",
         *(row(name, given, effort) for name, given in problems.items() if given is not None),
         "",
-        *([f"Left out, without their file: {', '.join(missing)}.", ""] if missing else []),
+        *([f"Left out, because their file is missing: {', '.join(missing)}.", ""] if missing else []),
     ]
 
 

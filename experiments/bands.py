@@ -1,7 +1,8 @@
 """Do the bands on effects cover the true effects? Generated additive data, with given groups in a given order.
 
-``python experiments/bands.py --write docs/results/bands.md``; ``--quick`` runs a tiny version. A band of 90 % is meant
-pointwise: of the places where the data are, and of many draws of the rows, it covers the true effect in 90 %.
+``python experiments/bands.py --write docs/results/bands.md``; ``--quick`` runs a tiny version. A 90 % band is
+pointwise: over the places where the data are, and over many draws of the rows, it should cover the true effect in 90 %
+of the cases.
 """
 
 from __future__ import annotations
@@ -86,15 +87,15 @@ def report(effort: tuple[range, tuple[int, ...]]) -> list[str]:
         "",
         "Made by `python experiments/bands.py --write docs/results/bands.md`.",
         "",
-        "A band of 90 % on an effect should cover the true effect at 90 % of the data; the aim is 85 to 95 %.",
-        "With twelve knots the bands reach this aim. With the default knots they mostly do not: few rows get few",
-        "knots, and such curves cannot follow the effect with two hills. A band accounts for the noise of the rows,",
-        "not for what the knots cannot draw. If an effect may have several hills, ask for more knots:",
-        '`encoding=Encoding("spline", knots=12)`.',
+        "A 90 % band on an effect should cover the true effect at 90 % of the data points; the goal is a coverage of",
+        "85 to 95 %. With twelve knots the bands reach this goal. With the default number of knots they mostly do not:",
+        "with few rows there are few knots, and such curves cannot follow the effect with two hills. A band accounts",
+        "for the noise in the rows, but not for shapes that the knots cannot represent. If an effect may have several",
+        'hills, use more knots: `encoding=Encoding("spline", knots=12)`.',
         "",
-        f"The table shows the coverage (mean over {len(seeds)} draws ± standard error), for all effects together and",
-        "for each one separately. The data are generated and additive, the groups and their order are given, the",
-        "encoding is `spline`, and alpha is `auto`.",
+        f"The table shows the coverage (mean over {len(seeds)} draws ± standard error) for all effects together and",
+        "for each effect separately. The data are generated from an additive model, the groups and their order are",
+        'given, the encoding is `spline`, and `alpha` is `"auto"`.',
         "",
         f"| task | rows | knots | all effects | {' | '.join(TRUE)} |",
         "|---" * (4 + len(TRUE)) + "|",

@@ -1,12 +1,12 @@
 """Probabilities at every stage: calibrated on held-out rows of the folds, and as they are.
 
 ``python experiments/calibration.py --write docs/results/calibration.md``; ``--quick`` runs a tiny version. Tables are
-read from the folder that the variable SHARED_DATA names, by default ../shared/data, and from the package. For every
+read from the folder in the variable SHARED_DATA, by default ../shared/data, and from the package. For every
 table and split, AnytimeClassifierCV learns from the training rows. Four calibrations are compared with none at every
 stage, on the held-out rows. All learn from out-of-fold scores of the training rows: what the library does; beta
-calibration and Platt scaling (or, for several classes, vector scaling and a temperature) at every stage, whether it
-helps or not; and isotonic regression. Few rows have an expected calibration error by chance alone: "over chance" is
-what it exceeds the mean error of labels that are drawn from the same probabilities.
+calibration and Platt scaling (or, for several classes, vector scaling and temperature scaling) at every stage, whether
+it helps or not; and isotonic regression. With few rows, there is an expected calibration error by chance alone: "over
+chance" is by how much it exceeds the mean error of labels that are drawn from the same probabilities.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
         error = change.std(axis=0, ddof=1) / np.sqrt(len(each))
         mean = change.mean(axis=0)
         worse += [
-            f"{name} at point {k + 1}, {METRICS[m]}: {mean[k, m]:+.4f} ± {error[k, m]:.4f}"
+            f"| {name} | {k + 1} | {METRICS[m]} | {mean[k, m]:+.4f} ± {error[k, m]:.4f} |"
             for k, m in np.argwhere(mean[:, :2] > error[:, :2] + 1e-12).tolist()
         ]
         better += int((mean[:, 0] < -error[:, 0]).sum())
@@ -234,21 +234,24 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
         "",
         f"On {len(measured)} tables, calibration on the folds of the search changes the mean log loss from "
         f"{losses['log loss'][0]:.4f} to {losses['log loss'][1]:.4f}. It lowers the log loss by more than a standard "
-        f"error at {better} of {total} points of the order, and raises the log loss or the Brier score by more than "
-        f"that in {len(worse)} cases. Of the {off} points with an expected calibration error above .03, it halves "
-        f"the error at {halved}. Most of that error is chance: even a perfect model has some. Beyond chance the error "
-        f"falls from {losses['ECE over chance'][0]:.4f} to {losses['ECE over chance'][1]:.4f}. At {above} points it "
-        f"exceeds chance by more than .01; calibration halves the excess at {less} of them.",
+        f"error at {better} of {total} points of the order. In {len(worse)} cases it raises the log loss or the Brier "
+        f"score by more than a standard error. At {off} points the expected calibration error is above .03, and "
+        f"calibration halves it at {halved or 'none'} of them. Most of this error is due to chance: even a perfect "
+        f"model has some. On average, the error beyond chance falls from {losses['ECE over chance'][0]:.4f} to "
+        f"{losses['ECE over chance'][1]:.4f}. It exceeds .01 at {above} points, and calibration halves it at "
+        f"{less or 'none'} of them.",
         "",
         "Made by `python experiments/calibration.py --write docs/results/calibration.md`.",
         "",
-        f"Each table is split {effort.splits} times ({effort.more} times if it has under 1,000 rows), with at most "
-        f"{effort.rows:,} training rows. Raw tables are encoded with splines. Values are means over ten points of the "
-        'order, evenly spaced from the first stage to the last. *library* is `calibration="auto"`; the other methods '
-        "calibrate every stage. For several classes *beta* is vector scaling and *Platt* a temperature. *Over chance* "
-        "is the error less the mean error of labels drawn from the same probabilities. If every stage is calibrated, "
-        f"the mean log loss is {losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) or "
-        f"{losses['log loss'][4]:.4f} (isotonic).",
+        f"Each table is split {effort.splits} times ({effort.more} times if it has fewer than 1,000 rows), with at "
+        f"most {effort.rows:,} training rows. Raw tables are encoded with splines. Values are means over ten points of "
+        "the order, evenly spaced from the first stage to the last.",
+        "",
+        '*library* is `calibration="auto"`; the three methods to its right calibrate every stage. With more than two '
+        "classes, *beta* is vector scaling and *Platt* is temperature scaling. If every stage is calibrated, the mean "
+        f"log loss is {losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) or "
+        f"{losses['log loss'][4]:.4f} (isotonic). *ECE* is the expected calibration error. *ECE over chance* subtracts "
+        "the mean error of labels that are drawn from the same probabilities.",
         "",
     ]
     for j, metric in enumerate(METRICS):
@@ -262,7 +265,8 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
         lines.append("")
     lines += ["## Points at which calibration is worse by more than a standard error", ""]
-    lines += [f"- {each}" for each in worse] or ["Nowhere."]
+    head = ["| table | point | measure | library − none |", "|---|---|---|---|"]
+    lines += [*head, *worse] if worse else ["There are none."]
     return [*lines, ""]
 
 

@@ -1,4 +1,4 @@
-"""How close sequences and plans are to optimal, proven; and what best sequences and plans are worth.
+"""Proofs of how close sequences and plans are to optimal, and what best sequences and plans are worth.
 
 ``python experiments/certificates.py --write docs/results/certificates.md``; ``--quick`` runs a tiny version. Every
 sentence about who wins is computed from the numbers.
@@ -164,16 +164,17 @@ def certificate_section(results: list[Certified], seconds: float) -> list[str]:
             f"{found.verifying:.2f} |"
         )
     below = [(f, share) for f in results for share in SHARES if f.at(share)[0] < GOAL]
-    lines += ["", f"Goal: at least {GOAL} certified from 10 % of the cost on, within {seconds:g} s. Reached in "
-              f"{len(results) * len(SHARES) - len(below)} of {len(results) * len(SHARES)} cases."]  # fmt: skip
+    cases = len(results) * len(SHARES)
+    goal = f"a certified share of at least {GOAL} from 10 % of the cost upwards, within {seconds:g} s"
+    lines += ["", f"The goal is {goal}. It was reached in {cases - len(below)} of {cases} cases.", ""]
     for found, share in below:
         achieved, _, known = found.at(share)
         why = (
-            f"A known set explains {known:.3f} of the bound, so the sequence itself is far from the best"
+            f"A known set explains {known:.3f} of the bound, so the sequence itself is far from optimal"
             if known >= GOAL
             else f"The best known set explains {known:.3f} of the bound, so the bound may be too high"
         )
-        lines.append(f"- {found.data.name} at {share:.0%}: {achieved:.3f} is certified. {why}.")
+        lines.append(f"- {found.data.name} at {share:.0%}: a share of {achieved:.3f} is certified. {why}.")
     return [*lines, ""]
 
 
@@ -248,8 +249,9 @@ def sequence_section(datas: list[Data], effort: Effort) -> list[str]:
         else:
             row += " – | – |"
         lines.append(row)
-    gained = ", ".join(verdicts) if verdicts else "none"
-    return [*lines, "", f"Data sets that gain more than two standard errors on new data: {gained}.", ""]
+    more = "more than two standard errors on new data"
+    gained = f"These data sets gain {more}: {', '.join(verdicts)}." if verdicts else f"No data set gains {more}."
+    return [*lines, "", gained, ""]
 
 
 # -- sets for a budget -------------------------------------------------------------------------------------------
@@ -292,7 +294,7 @@ def set_section(datas: list[Data], effort: Effort) -> list[str]:
             print(f"… plan: {data.name} {share:.0%}", file=sys.stderr, flush=True)
     held = sum(value >= 0.99 for value in certified_shares)
     verdict = f"The certified share of the optimum is at least 0.99 in {held} of {len(certified_shares)} cases"
-    return [*lines, "", f"{verdict}. The smallest is {min(certified_shares):.4f}.", ""]
+    return [*lines, "", f"{verdict}, and the smallest share is {min(certified_shares):.4f}.", ""]
 
 
 def _scores(data: Data, fold: tuple[np.ndarray, np.ndarray], budget: float, effort: Effort) -> list[float]:
@@ -313,29 +315,32 @@ HEAD = """\
 
 Made by `python experiments/certificates.py --write docs/results/certificates.md`.
 
-The loss is squared error; classes are 0/1 indicators. The certified share is the fraction of the training data that
-the greedy sequence `forward` explains, divided by an upper bound for *every* set of groups within the same budget. No
-single sequence may reach the best set of every budget. The share in round brackets uses only the bound that follows
-from the models of the prefixes. Square brackets show how much of the bound the best known set explains. "Theorem 3.2"
-is the guarantee of the theorem at every prefix. Timeliness is certified in the same way, for all budgets together.
-Times are for one thread. The verifier, which shares no code with the search, has checked every certificate.
+The loss is squared error, and classes are coded as 0/1 indicators. The certified share is the fraction of the
+training loss that the greedy sequence `forward` explains, divided by an upper bound on the fraction that *any* set of
+groups within the same budget can explain. There may be no single sequence that matches the best set at every budget.
+The share in round brackets uses only the bound that follows from the models of the prefixes. The share in square
+brackets is how much of the bound the best known set explains.
+
+"Theorem 3.2" is the share of the optimum that this theorem of the paper guarantees at every prefix. Timeliness is
+certified in the same way, for all budgets together. Times are measured on one thread. The verifier, which shares no
+code with the search, has checked every certificate.
 """
 
 SEQUENCES = """\
 ## The best sequence: `best_sequence`
 
-Timeliness is over all budgets, with step interpolation, on data of at most 18 groups. On folds everything is learned
-again from the training rows. Gains are paired by fold, ± standard error (Nadeau and Bengio). An earlier version had a
-local search for more than 18 groups. It gained at most 0.00009 on the training data and nothing measurable on new
-data.
+The table shows timeliness over all budgets, with step interpolation, for data with at most 18 groups. On each fold,
+everything is learned again from the training rows. Gains on held-out rows are paired differences over folds ±
+standard error (Nadeau and Bengio). An earlier version had a local search for more than 18 groups. It gained at most
+0.00009 on the training data and nothing measurable on new data.
 """
 SETS = """\
 ## The budget is known: `plan`
 
-Three ways to spend a budget: the prefix of the sequence, the sequence that is learned for the budget (`max_cost`),
-and the plan. The table has the fraction that each explains of the training data, the certified share of the optimum
-(every certificate was verified), and the fraction of held-out rows, with groups chosen again on every fold. The gain
-over the prefix is in brackets.
+A known budget can be spent in three ways: on a prefix of the sequence, on a sequence that is learned for this budget
+(`max_cost`), or on a plan. The table shows how much of the training loss each of them explains, and which share of
+the optimum is certified for the plan (every certificate was verified). It then shows how much each explains on
+held-out rows, with groups chosen again on every fold. The gain of the plan over the prefix is in brackets.
 """
 
 

@@ -181,10 +181,11 @@ def subset_section(results: dict[str, tuple[list[list[str]], np.ndarray]]) -> li
         worst = subsets[int(excess.argmax())]
         kept = (loss[:, 0] - loss[:, 2]).mean() / (loss[:, 0] - loss[:, 1]).mean()
         remarks.append(
-            f"- {name}: `available=` on average reaches {kept:.1%} of the log loss gain of refitting over the null "
-            f"model. It is worse than the null model on {np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} "
-            f"subsets; the refitted model is worse on {np.sum(loss[:, 1] > loss[:, 0])}. `available=` beats the "
-            f"refitted model on {np.sum(excess < 0)}. Groups of the worst subset: {', '.join(worst)}."
+            f"- {name}: on average, `available=` achieves {kept:.1%} of the reduction in log loss that refitting "
+            f"achieves over the null model. The null model is better than `available=` on "
+            f"{np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} subsets, and better than the refitted model on "
+            f"{np.sum(loss[:, 1] > loss[:, 0])}. `available=` beats the refitted model on {np.sum(excess < 0)} "
+            f"subsets. The excess is largest for this subset: {', '.join(worst)}."
         )
     return [*lines, "", *remarks]
 
@@ -196,10 +197,11 @@ HEAD = """\
 
 Made by `python experiments/classification.py --write docs/results/classification.md`.
 
-Prices are Turney's, in Canadian dollars. `alpha` is fixed, not tuned: 1e-2 for heart, 1e-4 for thyroid. A budget buys
-the longest prefix of the learned sequence that it pays for. Cheapest first takes groups of equal price in the order
-of the table. Two lines are for reference and are not ranked: a sequence made for each budget (`max_cost`), which is
-not anytime and skips groups that do not fit, and logistic regression on all features (the last stage).
+Prices are Turney's, in Canadian dollars. `alpha` is fixed, not tuned: 1e-2 for heart and 1e-4 for thyroid. Each
+budget buys the longest prefix of the learned sequence that it can pay for. Cheapest first takes groups of equal price
+in the order in which the data list them. Two methods are shown for reference and are not ranked. One is a sequence
+made for each budget (`max_cost`), which is not anytime and skips groups that do not fit. The other is logistic
+regression on all features (the last stage).
 """
 
 
@@ -215,8 +217,8 @@ def report(effort: Effort) -> list[str]:
         f"## Heart: {effort.repeats} × {effort.folds}-fold stratified cross-validation, {len(heart.target)} patients",
         "",
         f"Numbers are means over the {effort.repeats * effort.folds} folds ± standard error. Folds of different "
-        f"repeats share patients, so these errors are too small for statements about new patients. Methods are "
-        f"compared fold by fold, and a difference of one standard error is no proof.",
+        f"repeats share patients, so these standard errors are too small for conclusions about new patients. Methods "
+        f"are compared fold by fold, and a difference of one standard error is not proof.",
         "",
         *quality_section("Heart", BUDGETS["heart"], mean, folds, divisor),
     ]
@@ -225,9 +227,9 @@ def report(effort: Effort) -> list[str]:
     lines += [
         f"## Thyroid: fixed split, {np.sum(~thyroid.is_test)} training and {len(test)} test rows, 3 classes",
         "",
-        f"Scores are measured on the test rows; standard errors come from {effort.resamples} bootstrap samples. The "
-        "AUC is the mean of the three classes, each against the rest. Always predicting the largest class has "
-        f"accuracy {np.bincount(test).max() / len(test):.3f}.",
+        f"Scores are measured on the test rows, and standard errors come from {effort.resamples} bootstrap samples. "
+        "The AUC is the mean over the three classes, each against the rest. Always predicting the largest class gives "
+        f"an accuracy of {np.bincount(test).max() / len(test):.3f}.",
         "",
         *quality_section("Thyroid", BUDGETS["thyroid"], point, boot, 1.0),
     ]
@@ -246,10 +248,11 @@ def report(effort: Effort) -> list[str]:
         *lines,
         "## Predictions from any subset of groups",
         "",
-        f"Held-out log loss of `predict_proba(available=subset)`, compared with a model refitted on exactly these "
-        f"groups, and with the class frequencies alone ('null'). The [page on subsets](subsets.md) is newer. For "
-        f"each subset, its size is drawn first, then its groups. Heart: mean over {effort.folds} folds. Thyroid: its "
-        f"fixed split. Excess is the log loss less that of the refitted model.",
+        "The table compares the held-out log loss of `predict_proba(available=subset)` with the log loss of a model "
+        'refitted on exactly these groups, and with the log loss of the class frequencies alone ("null"). Excess is '
+        "the log loss with `available=` minus the log loss of the refitted model. For each subset, the size is drawn "
+        f"first and then the groups. Results for heart are means over {effort.folds} folds; results for thyroid are "
+        "for its fixed split. The [page on subsets](subsets.md) has newer results.",
         "",
         *subset_section(results),
         "",

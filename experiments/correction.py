@@ -181,13 +181,18 @@ HEAD = """\
 
 Made by `python experiments/correction.py --write docs/results/correction.md`.
 
-All numbers are R² on new rows, from 10 folds, twice. The loss is squared error; classes are 0/1 indicators. *Gain on
-the training rows* is the paper's choice (`correction=0`). *correction c* subtracts c·σ̂²d/n from the gain of a group
-of d columns. *gain on 5 held-out folds* orders groups by their gain on held-out folds of the training rows.
-*correction by CV* is `AnytimeRegressorCV` with the same ridge constant, which chooses 0 or 1. *Mean* is over all
-budgets. *less the first* is the paired difference to the paper's choice ± standard error, corrected for the training
-rows that folds share. The other columns are prefixes of one order, and plans, at shares of the cost of all groups.
-The first table lists the data on which a choice is better or worse than the paper's by more than a standard error.
+All numbers are R² on new rows, from two repeats of 10-fold cross-validation. The loss is squared error, and classes
+are coded as 0/1 indicators.
+
+Four ways to choose groups are compared. *gain on the training rows* is the paper's choice (`correction=0`).
+*correction c* subtracts c·σ̂²d/n from the gain of a group of d columns. *gain on 5 held-out folds* orders groups by
+their gain on held-out folds of the training rows. *correction by CV* is `AnytimeRegressorCV` with the same ridge
+constant, which chooses a correction of 0 or 1.
+
+*mean* is the mean over all budgets. *less the first* is the paired difference from the paper's choice ± standard
+error, corrected for the training rows that folds share. The other columns show R² at shares of the total cost, for
+prefixes of one order and for plans. The first table lists the data on which a choice is better or worse than the
+paper's choice by more than a standard error.
 """
 
 

@@ -183,21 +183,28 @@ def paired(gaps: np.ndarray) -> tuple[float, float]:
 
 
 def savings_verdict(figures: np.ndarray) -> str:
-    """Say at which thresholds early exit beats a fixed budget of the same mean cost, in accuracy."""
+    """Say at which thresholds early exit is more accurate than a fixed budget of the same mean cost."""
     better, worse, open_ = [], [], []
     for t, below in enumerate(THRESHOLDS):
         gain, error = paired(figures[:, t, 2] - figures[:, t, 5])
         if np.abs(figures[:, t, 0] - figures[:, 0, 0]).max() > 0:
             (better if gain > 2 * error else worse if gain < -2 * error else open_).append(f"{below:g}")
-    found = {"better at the thresholds": better, "worse at": worse, "level within two standard errors at": open_}
+    found = {"more accurate": better, "less accurate": worse, "as accurate (within two standard errors)": open_}
     above = [f"{below:g}" for t, below in enumerate(THRESHOLDS) if below and figures[:, t, 4].mean() >= below]
     kept = (
-        f"At {', '.join(above)}, the share of decisions that differ is above the threshold"
+        f"At {listed(above, 'and')}, the share of decisions that differ is above the threshold"
         if above
-        else ("The share of decisions that differ is below every threshold")
+        else "At every threshold, the share of decisions that differ is below the threshold"
     )
-    verdict = " and ".join(f"{what} {', '.join(at)}" for what, at in found.items() if at)
+    verdict = ", and ".join(f"{what} at {listed(at, 'or')}" for what, at in found.items() if at)
+    verdict = verdict.replace(" at ", " at a threshold of ", 1)
     return f"Compared with a fixed budget of the same mean cost, early exit is {verdict}. {kept}."
+
+
+def listed(values: list[str], word: str) -> str:
+    """Return values as in "a, b and c"."""
+    *first, last = values
+    return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def lowest_differ(found: dict[str, np.ndarray]) -> list[str]:
@@ -263,7 +270,8 @@ def calibration_verdict(estimates: dict[str, np.ndarray], changed: np.ndarray) -
     """Say which way of estimating is closer to what happened."""
     loss = {way: scores_of(p, changed)[0] for way, p in estimates.items()}
     best = min(loss, key=loss.__getitem__)
-    return f"The decision changed at a rate of {changed.mean():.4f}. Lowest log loss: **{best}**."
+    rate = f"The observed rate of changed decisions is {changed.mean():.4f}."
+    return f"{rate} The method with the lowest log loss is **{best}**."
 
 
 HEAD = """\
@@ -271,26 +279,29 @@ HEAD = """\
 
 Made by `python experiments/early_exit.py --write docs/results/early_exit.md`.
 
-`EarlyExit` stops a patient's run at the first stage where the remaining groups will hardly change the decision: their
-estimated chance to do so is below a threshold. Prices are Turney's, in Canadian dollars. `alpha` is fixed: 1e-2 for
-heart, 1e-4 for thyroid. The exit is learned on the training rows of the model, as most users would do. All figures
-are for held-out rows: mean over folds ± standard error. Folds of different repeats share patients, so the errors are
-too small for statements about new patients.
+`EarlyExit` stops the run for a patient at the first stage where the estimated probability that the remaining groups
+change the decision is below a threshold. Prices are Turney's, in Canadian dollars. `alpha` is fixed: 1e-2 for heart
+and 1e-4 for thyroid. The exit is learned on the training rows of the model, as most users would do. All figures are
+for held-out rows: the mean over folds ± standard error. Folds of different repeats share patients, so the standard
+errors are too small for conclusions about new patients.
 
-The fixed budget spends the same on every patient. It mixes two neighbouring prefixes of the same sequence at random,
-so that the mean cost equals that of the early exit. "Decisions that differ" counts decisions that differ from those
-of the model with all groups. AUC is computed from the probabilities at the exit, with all stages mixed. A threshold
+The fixed budget treats all patients alike: it mixes two neighbouring prefixes of the same sequence at random, so that
+its mean cost equals the mean cost of early exit. "Decisions that differ" is the share of decisions that differ from
+the decisions of the model with all groups. The AUC pools the probabilities at the exit over all stages. A threshold
 below 1/(1 + number of training rows) never stops a run.
 """
 
 HONEST = """\
-## Is the estimated chance honest?
+## Is the estimated probability honest?
 
 The model is fitted on half of the rows. The exit is learned on the same rows ("training rows") or on another quarter
-("other rows"). The last quarter is held out; every stage but the last is evaluated on it. Each cell covers the
-estimates in that interval: their mean, then (after the arrow) how often the decision actually changed. "Regression"
-is `EarlyExit`: it regresses the final score on the score so far, and draws residuals from the sample. "Unconditional"
-ignores the score so far: it adds the change that the remaining groups made on the sample.
+of the rows ("other rows"). The last quarter is held out, and every stage except the last is evaluated on it. Each
+cell describes the estimates in its interval: first their mean, then (after the arrow) how often the decision actually
+changed.
+
+"Regression" is `EarlyExit`, which regresses the final score on the score so far and draws residuals from the rows on
+which it was learned. "Unconditional" ignores the score so far: it adds the change that the remaining groups made on
+these rows.
 """
 
 
@@ -307,9 +318,9 @@ def report(effort: Effort) -> list[str]:
         lines += [f"## {name}: {how}", "", *savings_section(found[REGRESSION], data.feature_groups.costs.sum()), ""]
         lines += [savings_verdict(found[REGRESSION]), ""]
         same = f"{checked} runs of `AnytimeRunner` stopped at the same stages with the same probabilities."
-        lines += [f"A check: {same}", ""]
+        lines += [f"As a check, {same}", ""]
         lines += [
-            "Cost, and share of decisions that differ, with and without the regression:",
+            "The next table shows the cost and the share of decisions that differ, with and without the regression.",
             "",
             *lowest_differ(found),
             "",
@@ -320,9 +331,9 @@ def report(effort: Effort) -> list[str]:
         lines += [f"### {name}: {effort.splits[name]} random splits", "", *calibration_section(estimates, changed), ""]
         lines += [calibration_verdict(estimates, changed), ""]
         if len(np.unique(data.target)) == 2:
-            steps = ", ".join(f"{slope:.2f}" for slope in slopes)
+            steps = listed([f"{slope:.2f}" for slope in slopes], "and")
             earlier = "the log odds after one, two, three and four groups"
-            lines += [f"Slope when the final log odds are regressed on {earlier}: {steps}.", ""]
+            lines += [f"When the final log odds are regressed on {earlier}, the slopes are {steps}.", ""]
     return lines
 
 

@@ -256,10 +256,12 @@ def verdict(column: dict[str, np.ndarray]) -> list[str]:
     worsts = {m: float(np.nanmin(r)) for m, r in column.items()}
     by_mean, by_worst = max(means, key=means.__getitem__), max(worsts, key=worsts.__getitem__)
     loss = (1 - column["forward"][~np.isnan(column["forward"])]) * 100
+    worst = f"the best worst case ({worsts[by_worst]:.4f})"
     return [
-        f"Best mean: **{by_mean}** ({means[by_mean]:.4f}). Best worst case: **{by_worst}** ({worsts[by_worst]:.4f}). "
-        f"Compared with the best sequence, `forward` loses {loss.mean():.2f} % on average (median "
-        f"{np.median(loss):.2f} %), and more than 1 % on {np.sum(loss > 1)} of {len(loss)} problems.",
+        f"`{by_mean}` has the best mean ({means[by_mean]:.4f})"
+        + (f" and {worst}. " if by_mean == by_worst else f", and `{by_worst}` has {worst}. ")
+        + f"Compared with the best sequence, `forward` loses {loss.mean():.2f} % on average (median "
+        f"{np.median(loss):.2f} %). It loses more than 1 % on {np.sum(loss > 1)} of {len(loss)} problems.",
         "",
         *versus(column, [other for other in METHODS if other != "forward"]),
     ]
@@ -273,10 +275,12 @@ def timeliness_section(results: list[Result]) -> list[str]:
         column = {m: np.array([r.ratios[m][k] for r in results]) for m in METHODS}
         lines += [f"### Up to {stop}, {interpolation} interpolation", "", *table(column, names), ""]
         if empty := int(np.isnan(column["forward"]).sum()):
-            lines += [f"{empty} problem{'s' * (empty > 1)} left out: no sequence has any area before the stop.", ""]
+            which = "problem is" if empty == 1 else "problems are"
+            lines += [f"{empty} {which} left out, because no sequence has any area before the stop.", ""]
         if late := int(np.sum(column["forward"] == 0)):
             lines += [
-                f"On {late} problems the first group of forward is complete only at the stop and has no area.",
+                f"On {late} problem{'s' * (late > 1)}, `forward` completes its first group only at the stop, so the "
+                "area under its curve is 0.",
                 "",
             ]
         lines += verdict(column)
@@ -294,7 +298,7 @@ def budget_section(results: list[Result]) -> list[str]:
             which, them = ("problem is", "it") if empty == 1 else ("problems are", "them")
             lines += [f"{empty} {which} left out, because this budget buys nothing in {them}.", ""]
         ranked = sorted(METHODS, key=lambda m: -float(np.nanmean(column[m])))
-        lines += [f"Best mean of the sequences: **{ranked[0]}**.", "", *versus(column, (EXACT, REPLANNED))]
+        lines += [f"Among the sequences, `{ranked[0]}` has the best mean.", "", *versus(column, (EXACT, REPLANNED))]
     return lines
 
 
@@ -329,20 +333,23 @@ HEAD = """\
 Made by `python experiments/exact.py --write docs/results/exact.md`.
 
 For up to 18 groups, the best sequence and the best set at every budget can be found exactly. Each of the 2^J sets is
-evaluated, and dynamic programming over sets finds the sequence with the largest area under F against cost. All
-figures are ratios to that optimum; 1 is optimal. They are on training data and say nothing about new data. `alpha` is
-1e-5, and the loss is squared error. Classes are 0/1 indicators, unless a problem names one class or the label as a
-number. `doubling`, `cheapest` and `no-cost` use the rule `forward`.
+evaluated, and dynamic programming over sets finds the sequence with the largest area under the curve of F (the
+reduction of the loss) against cost. All figures are ratios to this optimum, so 1 is optimal. They are measured on
+training data and say nothing about new data.
 
-Heart and thyroid (dollars) and NHANES (scores of inconvenience) have real costs. Costs of agricultural and yahoo are
-generated with the data. Other data have made-up costs: 1 per group, 1 per column if groups differ in size, or
-log-uniform draws between 1 and 100 from the named seed. "Drawn" groups are a random selection from the named seed.
-Problems of the same data depend on each other, and data with many problems count more in the means.
+The loss is squared error, and `alpha` is 1e-5. Classes are coded as 0/1 indicators, unless the name of a problem says
+that its target is one class, or the label as a number. The methods `doubling`, `cheapest` and `no-cost` use the rule
+`forward`.
 
-There is a reason why `forward` is so good under the step interpolation. If g and h follow S, exchanging them changes
-the area under the curve by c(g) c(h) (r_h − r_g), where r_g = (F(S ∪ g) − F(S))/c(g). So no exchange of neighbours
-improves a sequence that always buys at the best rate; only longer moves can. Under the linear interpolation an
-exchange may improve it.
+Heart and thyroid (dollars) and NHANES (scores of inconvenience) have real costs. The costs of agricultural and yahoo
+are generated with the data. Other data have made-up costs: 1 per group, 1 per column if groups differ in size, or
+log-uniform draws between 1 and 100. "15 drawn" means a random selection of 15 groups. The number of a draw is its
+random seed. Problems from the same data are not independent, and data with many problems count more in the means.
+
+There is a reason why `forward` is so good with step interpolation. Suppose that g and h are bought directly after the
+set S. Exchanging them changes the area under the curve by c(g) c(h) (r_h − r_g), where r_g = (F(S ∪ g) − F(S))/c(g).
+A sequence that always buys at the best rate r therefore cannot be improved by exchanging neighbours, only by longer
+moves. With linear interpolation, an exchange of neighbours may improve it.
 """
 
 
@@ -352,24 +359,24 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
     slowest = max(results, key=lambda r: r.seconds)
     return [
         HEAD,
-        f"{len(results)} problems with {min(len(r.problem.groups) for r in results)} to "
-        f"{max(len(r.problem.groups) for r in results)} groups. Finding four best sequences and all best sets took "
-        f"{np.median([r.seconds for r in results]):.2f} s in the median, at most {slowest.seconds:.1f} s "
-        f"({slowest.problem.name}).",
+        f"There are {len(results)} problems with {min(len(r.problem.groups) for r in results)} to "
+        f"{max(len(r.problem.groups) for r in results)} groups. For one problem, finding the best sequence in each of "
+        f"the four settings below and all best sets took {np.median([r.seconds for r in results]):.2f} s in the median "
+        f"and at most {slowest.seconds:.1f} s ({slowest.problem.name}).",
         "",
-        "## Timeliness, as a share of the best sequence's",
+        "## Timeliness relative to the best sequence",
         "",
-        "The step interpolation keeps the value of a stage until the next is complete. The linear interpolation (the "
-        "paper's) joins stages by straight lines. The second stop is the cost at which `omp` has reached 97 % of the "
-        "fraction that it explains in the end.",
+        "Step interpolation keeps the value of a stage until the next stage is complete. Linear interpolation, as in "
+        "the paper, connects stages with straight lines. Timeliness is measured up to the total cost, and up to the "
+        "cost at which `omp` has reached 97 % of the fraction that it explains in the end.",
         "",
         *timeliness_section(results),
-        "## F at a budget, as a share of the best set's",
+        "## F at a budget relative to the best set",
         "",
-        "A budget buys the longest affordable prefix of a sequence. The best sets of different budgets need not "
-        f"contain each other, so no sequence can be best everywhere. Two references are shown: {EXACT}, which has "
-        "the largest area (step interpolation, total cost), and a plan made for the budget, which is not anytime "
-        "and skips groups that do not fit.",
+        "A budget buys the longest affordable prefix of a sequence. The best set for one budget need not contain the "
+        "best set for a smaller budget, so in general no sequence is the best at every budget. The tables also show "
+        f"two references. {EXACT.capitalize()} has the largest area (step interpolation, total cost). A plan made for "
+        "the budget is not anytime, and it skips groups that do not fit.",
         "",
         *budget_section(results),
         "## Where forward regression loses most (step interpolation, total cost)",

@@ -111,7 +111,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def listed(names: Iterable[str]) -> str:
     """Count names in words, the most frequent first."""
-    return ", ".join(f"{name} ({count})" for name, count in Counter(names).most_common())
+    return in_words([f"{name} ({count})" for name, count in Counter(names).most_common()])
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Write names with commas and an "and"."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 # -- sections --------------------------------------------------------------------------------------------------
@@ -140,7 +146,13 @@ def page_of(known: dict[str, Any]) -> Page:
     seconds = sum(record["seconds"] for record in known.values())
     page.add(f"All fits together took {seconds / 60:.0f} minutes on one core.", "")
     others = {where: [n for n, r in known.items() if r["measured"] == where] for where in elsewhere(known)}
-    page.add(*(line for where, names in others.items() for line in (f"{', '.join(names)}: {where}", "")))
+    page.add(
+        *(
+            line
+            for where, names in others.items()
+            for line in (f"{in_words(names)} {'was' if len(names) == 1 else 'were'} m{where[1:]}", "")
+        )
+    )
     return page
 
 
@@ -151,27 +163,30 @@ def elsewhere(known: dict[str, Any]) -> list[str]:
 
 
 INTRODUCTION = [
-    "Four families buy the same features for every row: *linear* and *spline* models (`encoding=`), *spline + pairs* "
-    "(`interactions=20`), and *trees* (`StagedEstimators` of LightGBM on the order of the splines with pairs). "
-    "*budgetline* is one of them, chosen without the test rows: on every split all four are fitted on the training "
-    "rows, and the family with the best mean score over all budgets on the validation rows is used. Test rows are "
-    "used once, at the end. *Static* methods also buy the same features for every row. *Per-row* methods choose the "
-    "next feature by the values bought so far. Every feature of spam, physionet and bank costs 1.",
+    "Four families of models buy the same features for every row: *linear* and *spline* models (`encoding=`), "
+    "*spline + pairs* (`interactions=20`), and *trees* (`StagedEstimators` of LightGBM on the order of the "
+    "splines with pairs). *budgetline* is the family that is chosen on each split without the test rows: all four "
+    "are fitted on the training rows, and the one with the best mean score over all budgets on the validation "
+    "rows is used. The test rows are used only once, at the end.",
+    "",
+    "*Static* methods also buy the same features for every row. *Per-row* methods choose the next feature based "
+    "on the values bought so far. Every feature of spam, physionet and bank costs 1.",
     "",
 ]
 
 LIMITS = [
     "## What to keep in mind",
     "",
-    "- Numbers of static methods on spam, physionet and bank are not available: the repositories of the papers hold "
-    "no such numbers. So it is open whether budgetline is as good as the best of them. The network in the order of a "
-    "permutation test was trained here by one recipe only, a weak one. The stronger recipes (CAE, SAGE) were not run. "
-    "LightGBM in the order of its own importance is the stronger baseline.",
-    "- GDFS on spam is one run of a notebook on one split. budgetline is scored on the same split. The band in "
-    "the first figure, from the lowest to the highest of five splits, is wider than most of the differences.",
-    "- The constants of the encodings were chosen earlier, on spam, physionet, bank and other data, in part on rows "
-    "that are test rows here ([raw tables](raw_tables.md)). Everything else is chosen inside each split. LightGBM's "
-    "settings are the same for all data and not tuned.",
+    "- No results of static methods on spam, physionet and bank are available: the repositories of the papers do "
+    "not contain any. It is therefore an open question whether budgetline is as good as the best of them. The "
+    "network in the order of a permutation test was trained here with only one recipe, a weak one. The stronger "
+    "recipes (CAE, SAGE) were not run. LightGBM in the order of its own importance is the stronger baseline.",
+    "- The results of GDFS on spam come from one run of a notebook on one split. budgetline is scored on the same "
+    "split. The band in the first figure extends from the lowest to the highest of five splits, and is wider than "
+    "most of the differences.",
+    "- The constants of the encodings were chosen earlier, on spam, physionet, bank and other data, partly on rows "
+    "that are test rows here ([raw tables](raw_tables.md)). Everything else is chosen inside each split. "
+    "LightGBM's settings are the same for all data and were not tuned.",
     "- Random splits overlap, so standard errors over them are somewhat too small.",
     "",
 ]
@@ -183,12 +198,13 @@ def in_short(results: dict[str, Results]) -> list[str]:
     if spam := results.get("spam"):
         auc, accuracy = 100 * spam.ours()[0] - GDFS_AUC, 100 * spam.ours("accuracy")[0] - GDFS_ACCURACY
         five = 100 * spam.ours().mean(axis=0) - GDFS_AUC
+        easy = float((auc - five).mean())
         lines += [
-            "- **Spam**, on the published split, compared with the published per-row method GDFS: "
+            "- **Spam**, on the published split: compared with the published per-row method GDFS, budgetline has "
             f"{ahead(auc, 'AUROC', spam)} and {ahead(accuracy, 'accuracy', spam)}.",
-            f"- **Spam**, mean over five splits, compared with GDFS on its one split: {ahead(five, 'AUROC', spam)}. "
-            f"The published split is an easy one for budgetline ({signed(float((auc - five).mean()))} points above "
-            "its mean over splits).",
+            "- **Spam**, mean over five splits: compared with GDFS on its one split, budgetline has "
+            f"{ahead(five, 'AUROC', spam)}. The published split is {'easier' if easy > 0 else 'harder'} for "
+            f"budgetline than the five splits are on average ({signed(easy)} points).",
             f"- **Spam**, static methods. {against(spam, IMPORTANCE, OWN)} "
             f"{against(spam, NETWORK, 'a network in the order of a permutation test')}",
         ]
@@ -196,10 +212,10 @@ def in_short(results: dict[str, Results]) -> list[str]:
         parts = []
         for budget, (method, value) in AFA_F1.items():
             own = physionet.ours("F1")[:, physionet.budgets.index(budget)]
-            parts.append(f"{own.mean():.3f} ± {error(own):.3f} at {budget} ({method} about {value:.2f})")
+            parts.append(f"{own.mean():.3f} ± {error(own):.3f} at k = {budget} ({method}: about {value:.2f})")
         lines.append(
-            f"- **PhysioNet 2012**, F1: {', '.join(parts)}; the published figures are for per-row methods, read from "
-            f"a plot."
+            f"- **PhysioNet 2012**: budgetline's F1 is {in_words(parts)}. The published figures are for per-row "
+            "methods and were read from a plot."
         )
     for name in ("bank", "bank without duration"):
         if found := results.get(name):
@@ -211,8 +227,10 @@ def in_short(results: dict[str, Results]) -> list[str]:
 def ahead(gaps: np.ndarray, what: str, results: Results) -> str:
     """Say at how many budgets budgetline is ahead, and at which it is not."""
     lost = [f"{results.budgets[k]:g} ({signed(gaps[k])})" for k in np.flatnonzero(gaps < 0)]
-    text = f"higher {what} at {int((gaps > 0).sum())} of {gaps.size} budgets (by {signed(gaps.max())} points at most"
-    return text + (f"; lower at {', '.join(lost)})" if lost else f", {signed(gaps.min())} at least)")
+    text = f"a higher {what} at {int((gaps > 0).sum())} of {gaps.size} budgets "
+    if lost:
+        return text + f"(by up to {signed(gaps.max())} points; it is lower at k = {in_words(lost)})"
+    return text + f"(by {signed(gaps.min())} to {signed(gaps.max())} points)"
 
 
 def against(results: Results, family: str, named: str) -> str:
@@ -224,10 +242,11 @@ def against(results: Results, family: str, named: str) -> str:
     means = gaps.mean(axis=0)
     better, worse = int((means > 2 * errors).sum()), int((means < -2 * errors).sum())
     counts = [f"{word} at {count}" for word, count in (("better", better), ("worse", worse)) if count]
-    found = f"significantly {' and '.join(counts)} of {means.size} budgets"
+    found = f"is significantly {' and '.join(counts)} of {means.size} budgets"
     if not counts:
-        found = f"no significant difference at any of {means.size} budgets"
-    return f"Compared with {named}: {found}, {paired(gaps.mean(axis=1))} points of {results.metric} on average."
+        found = f"does not differ significantly at any of {means.size} budgets"
+    mean = f"the mean difference is {paired(gaps.mean(axis=1))} points of {results.metric}"
+    return f"Compared with {named}, budgetline {found}; {mean}."
 
 
 def winners(all_results: list[Results]) -> str:
@@ -237,7 +256,8 @@ def winners(all_results: list[Results]) -> str:
         families = [family for family in FAMILIES if results.has(family)]
         means = [results.of(family).mean() for family in families]
         best.setdefault(families[int(np.argmax(means))], []).append(results.name)
-    return "; ".join(f"{family} best on {', '.join(names)}" for family, names in best.items()) + " (mean over budgets)."
+    *most, last = [f"{family} on {in_words(names)}" for family, names in best.items()]
+    return f"the family with the best mean over budgets is {'; '.join([*most, f'and {last}' if most else last])}."
 
 
 def spam_section(spam: Results) -> list[str]:
@@ -258,28 +278,34 @@ def spam_section(spam: Results) -> list[str]:
         values = 100 * spam.of(f)
         cells = [mean_of(values[:, k], 2) for k in spam.places()]
         by_family.append([f, *cells, mean_of(values[:, ten].mean(axis=1), 2)])
+    chosen = f"The family chosen is {spam.choices[0]} on all five splits, including the published one."
+    if len(set(spam.choices)) > 1:
+        chosen = f"The family chosen on the published split is {spam.choices[0]}. "
+        chosen += f"On the five splits, the families chosen, with the number of splits, are {listed(spam.choices)}."
     return [
         "## Spam",
         "",
-        "Covert et al., *Learning to Maximize Mutual Information for Dynamic Feature Selection*, ICML 2023. 4,601 "
-        "mails, 57 features. Their split is used here: `numpy.random.default_rng(0)` shuffles the rows; the first "
-        "fifth is for testing, the next for validation, the rest for training. GDFS chooses k features *per row*; "
-        "budgetline buys the same k for all rows. Numbers are in percent: AUROC, except in columns named accuracy. "
-        f"Families chosen: {spam.choices[0]} on the published split; on the five splits {listed(spam.choices)}.",
+        "The data (4,601 emails, 57 features) and the split are from Covert et al., *Learning to Maximize Mutual "
+        "Information for Dynamic Feature Selection*, ICML 2023: `numpy.random.default_rng(0)` shuffles the rows; "
+        "the first fifth is for testing, the second for validation, and the rest for training.",
+        "",
+        "GDFS chooses k features *per row*; budgetline buys the same k features for all rows. All numbers are "
+        f"percentages. They are AUROC, except in the columns labelled accuracy. {chosen}",
         "",
         *table(head, rows),
-        "*Refitted*: the chosen model is fitted again on training and validation rows, as in practice. GDFS needs "
-        "the validation rows for stopping. *5 splits*: their recipe with seeds 0 to 4, ± standard error. GDFS was "
-        "published for one split.",
+        "*Refitted* means that the chosen model is fitted again on the training and validation rows together, as "
+        "one would in practice. GDFS needs the validation rows to decide when to stop. *5 splits* is the mean over "
+        "splits made by their recipe with seeds 0 to 4, ± standard error. Results of GDFS were published for one "
+        "split only.",
         "",
-        "All models, AUROC, mean over five splits ± standard error. The last column is the mean over 1 to 10 features.",
+        "The next table shows the AUROC of all models, as the mean over five splits ± standard error. The last "
+        "column is the mean over 1 to 10 features.",
         "",
         *table(["model", *(f"k = {spam.label(k)}" for k in spam.places()), "1 to 10"], by_family),
-        "*Plan* knows the budget in advance (splines). "
-        "*Trees, own importance*: LightGBM in the order of its own "
-        "gains. *Network, permutation*: a static baseline by their recipe, a network of 128 × 128 units whose "
-        "columns a permutation test on the validation rows chooses. It differs in two ways: it is made with "
-        "scikit-learn, on standardised columns.",
+        "*Plan* uses splines and knows the budget in advance. *Trees, own importance* is LightGBM on the features "
+        "in the order of its own gains. *Network, permutation* is a static baseline that follows their recipe: a "
+        "network of 128 × 128 units whose columns are chosen by a permutation test on the validation rows. It "
+        "differs from theirs in two ways: it is implemented in scikit-learn, and it uses standardised columns.",
         "",
     ]
 
@@ -297,24 +323,24 @@ def physionet_section(results: Results) -> list[str]:
     return [
         "## PhysioNet 2012",
         "",
-        "The AFA benchmark (Schütz et al., arXiv 2508.14734): 12,000 stays, 41 features, 14 % deaths; 60 % of the "
-        "rows for training, 20 % for validation, "
-        "20 % for testing, Python's `random` with seeds 42 to 46. Families chosen (number of splits): "
+        "The data (12,000 stays, 41 features, 14 % deaths) and the protocol are from the AFA benchmark (Schütz et "
+        "al., arXiv 2508.14734). Python's `random` with seeds 42 to 46 draws 60 % of the rows for training, 20 % "
+        "for validation and 20 % for testing. The families chosen, with the number of splits, are "
         f"{listed(results.choices)}. Numbers are means over the five splits ± standard error.",
         "",
         *table(names, rows),
-        "Differences of protocol:",
+        "The protocols differ in these points:",
         "",
-        "- The published values are read from a figure. Their k is an *average* number of features per row (soft "
-        "budget); budgetline buys exactly k.",
-        "- Their networks are trained with balanced class weights, and F1 is computed from the predicted class. *F1* "
-        "here uses the same decision: death is predicted if its probability is above its share of the training rows. "
-        "Their code of August 2025 computes F1 of the rarer class, their code of January 2026 the mean over both "
-        "classes (*macro*). Values below .5 fit only F1 of the rarer class. *Tuned* uses the threshold with the "
-        "best F1 on the validation rows.",
-        "- The splits follow their code of January 2026. In August 2025 the rows were split by torch.",
+        "- The published values were read from a figure. Their k is the *average* number of features per row (a "
+        "soft budget), whereas budgetline buys exactly k features.",
+        "- Their networks are trained with balanced class weights, and F1 is computed from the predicted class. "
+        "*F1* on this page uses the same decision rule: death is predicted if its probability is above the share "
+        "of deaths in the training rows. Their code of August 2025 computes the F1 of the rarer class, and their "
+        "code of January 2026 the mean over both classes (*macro*). Since the published values are below .5, they "
+        "must be the F1 of the rarer class. *Tuned* uses the threshold with the best F1 on the validation rows.",
+        "- The splits follow their code of January 2026. In August 2025 the code split the rows with torch.",
         "- They fill missing values with the mean over all rows, including test rows, and standardise in the same "
-        "way. budgetline uses nothing of the test rows.",
+        "way. budgetline uses no information from the test rows.",
         "",
     ]
 
@@ -329,14 +355,14 @@ def bank_section(found: list[Results]) -> list[str]:
             rows.append([results.name, f"{budget:g}", *own, *others])
     names = ["data", "k", "budgetline, AUC", "F1", "F1, tuned", "macro F1"]
     names += [f"{f}, AUC" for f in extra]
-    chosen = "; ".join(f"{listed(results.choices)} for {results.name}" for results in found)
+    chosen = ", and ".join(f"{listed(results.choices)} for {results.name}" for results in found)
     return [
         "## Bank marketing",
         "",
-        "45,211 calls, 16 columns, 12 % yes. Budgets and splits are those of the AFA benchmark, as above. Its table "
-        "of results is not available, so there is no comparison. `duration` is known only after the call. Splits are "
-        "shuffled, although the rows are in the order of time. "
-        f"Families chosen (number of splits): {chosen}.",
+        "The data are 45,211 calls with 16 columns, and 12 % of the answers are yes. The budgets and splits "
+        "follow the AFA benchmark, as above. The benchmark's table of results is not available, so there is no "
+        "comparison. `duration` is known only after the call. The splits are shuffled, although the rows are in "
+        f"chronological order. The families chosen, with the number of splits, are {chosen}.",
         "",
         *table(names, rows),
     ]
@@ -350,8 +376,8 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
     page.add(
         "## Linear, spline and tree models side by side",
         "",
-        "The picture shows the gain over the linear model on the same test rows, mean over budgets and splits. "
-        "Whiskers are one standard error. A point is 0.01 of the metric.",
+        "The figure shows how much better each family is than the linear model on the same test rows, as the mean "
+        "over budgets and splits. Whiskers show one standard error. One point is 0.01 of the metric.",
         "",
     )
     page.show(
@@ -372,14 +398,16 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
             rows.append([results.name, results.metric, results.label(k), *cells, verdict])
     page.add(
         "In the table, budgets are numbers of columns or shares of the total cost. The last column is the lead of "
-        "the best model over the next, in points, ± standard error of the paired difference.",
+        "the best model over the second best, in points, ± the standard error of the paired difference.",
         "",
         *table(["data", "metric", "budget", *families, "best, and its lead"], rows),
-        "All models are fitted on the training rows only (60 % of the data) and buy in their own order; trees use "
-        "the order of the splines with pairs. Spam, physionet and bank have five splits as above; NHANES, thyroid "
-        "and mfeat have five folds; heart has four times five folds. On mfeat (649 columns) no pairs are tried, "
-        "trees use the order of the splines, and the models of budgetline use squared error on indicators. Thyroid's "
-        "first purchase, the blood panel, costs 77 % of the total, so smaller budgets buy nothing.",
+        "All models are fitted on the training rows only (60 % of the data). Each buys in its own order, except "
+        "that trees use the order of the splines with pairs. Spam, physionet and bank have five splits, as above; "
+        "NHANES, thyroid and mfeat have five folds; heart has five folds, repeated four times.",
+        "",
+        "On mfeat (649 columns) no pairs are tried, trees use the order of the splines, and the models of "
+        "budgetline use squared error on class indicators. Thyroid's first purchase, the blood panel, costs 77 % "
+        "of the total, so smaller budgets buy nothing.",
         "",
     )
 

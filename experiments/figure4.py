@@ -78,10 +78,11 @@ HEAD = """\
 
 Made by `python experiments/figure4.py --write docs/results/figure4.md`.
 
-**The paper**: "group whitening consistently results in the better predictions", on both data sets. It is expected
-where groups contain correlated features, as whitening "prevents [the] selection step from overestimating the
-predictive power of feature groups of repeated good features". CS-G-OMP scores a group by r_g' C_g⁻¹ r_g, No-Whiten by
-‖r_g‖² of columns that are scaled to unit variance one by one. Both then fit the same model on the chosen groups.
+**The paper** reports that "group whitening consistently results in the better predictions" on both data sets. This is
+expected when groups contain correlated features, because whitening "prevents [the] selection step from overestimating
+the predictive power of feature groups of repeated good features". CS-G-OMP scores a group by r_g' C_g⁻¹ r_g.
+No-Whiten scores it by ‖r_g‖², after each column has been scaled to unit variance. Both then fit the same model on the
+chosen groups.
 """
 
 
@@ -98,7 +99,8 @@ def report(effort: Effort, web: Web | None) -> Page:
     folds = list(GroupKFold(effort.folds).split(data.data, data.target, data.qid))
     title = f"(b) {whose(web).removesuffix(' (generated)')}, groups of {SIZE}"
     shown.append(panel(title, "", data.data, data.target, data.groups(SIZE, 0), 1e-5, folds))
-    page = Page([HEAD, f"Curves are held-out on {effort.folds} folds, up to the {STOP}-stopping cost.", ""])
+    where = f"on the held-out rows of {effort.folds} folds, up to the {STOP}-stopping cost"
+    page = Page([HEAD, f"The curves are measured {where}.", ""])
     page.show("figure4", figure(shown), "Whitened and not whitened")
     page.add("| method | " + " | ".join(p.title for p in shown) + " |", "|---" * (1 + len(shown)) + "|")
     for name in NAMES:
@@ -109,8 +111,8 @@ def report(effort: Effort, web: Web | None) -> Page:
         share = at_every_budget(p.found.curves["CS-G-OMP"], p.found.curves["No-Whiten"], p.stop)
         gap = timeliness_gap(p.found, "CS-G-OMP", "No-Whiten")
         page.add(
-            f"- {p.title}: CS-G-OMP > No-Whiten in {STOP}-timeliness {verdict(gap)}; at least as good at {share:.0%} "
-            "of the budgets."
+            f"- {p.title}, CS-G-OMP > No-Whiten in {STOP}-timeliness: {verdict(gap)}. CS-G-OMP is at least as good at "
+            f"{share:.0%} of the budgets."
         )
     page.add("")
     return page

@@ -105,11 +105,14 @@ HEAD = """\
 
 Made by `python experiments/hard_instance.py --write docs/results/hard_instance.md`.
 
-The items 1, 2, 3, … have cost x and value eˣ, so F(S) = Σ eˣ. The best set for a budget B is worth about e^B: item B
-alone is nearly everything. A sequence is as good at B as the best set for B/C only if it has bought an item of cost
-about B/C. So C is at least B/m(B), where m(B) is the most expensive item bought. **The paper** proves that B/m(B)
-cannot stay below 4, and that doubling attains 4. It calls the instance the linear model Y = Σ eⁱ X_i. That model has
-F = Σ e^{2i}/2, which is not the F of the proof. We use Y = Σ e^{i/2} X_i instead.
+There are items x = 1, 2, 3, … with cost x and value eˣ, so F(S) = Σ eˣ. The best set for a budget B is worth about e^B,
+since item B alone contributes nearly all of this value. A sequence is as good at B as the best set for B/C only if it
+has bought an item of cost about B/C. So C is at least B/m(B), where m(B) is the cost of the most expensive item bought
+so far.
+
+**The paper** proves that B/m(B) cannot stay below 4, and that doubling attains 4. It describes the instance as the
+linear model Y = Σ eⁱ X_i. For that model F = Σ e^{2i}/2, which is not the F of the proof. This page therefore uses Y =
+Σ e^{i/2} X_i.
 """
 
 
@@ -129,17 +132,23 @@ def report(effort: Effort) -> Page:
         f"| doubling, c_min = 2 | {shown} | {', '.join(f'{r:g}' for r in ratios)} |",
         f"| greedy | {effort.items}, … | without bound: nothing is bought before {effort.items} |",
         "",
-        f"- Doubling stays at or below 4: **{'holds' if ratios.max() <= LEAST + 1e-9 else 'does not hold'}** "
-        f"(largest {ratios.max():g}, up to items of cost {effort.items}).",
-        f"- Among sequences in which each item costs g times the sum of all earlier items, the best is g = {best:g} "
-        f"({growths[best]:.3f}). In the long run B/m(B) is 2 + g + 1/g, which is smallest at g = 1. No sequence does "
-        f"better: **{'holds' if min(growths.values()) >= LEAST - 1e-6 else 'does not hold'}** among these.",
-        f"- The same instance as a regression with {effort.regression} independent columns:",
-        *(f"    - {name}: {', '.join(map(str, order[:8]))}, …" for name, order in orders.items()),
+        "- With doubling, B/m(B) stays at or below 4. "
+        f"This **{'holds' if ratios.max() <= LEAST + 1e-9 else 'does not hold'}**: the largest ratio is "
+        f"{ratios.max():g}, for items up to cost {effort.items}.",
+        "- Among sequences in which each item costs g times the sum of all earlier items, the best rate is g = "
+        f"{best:g} ({growths[best]:.3f}). In the long run, the largest B/m(B) is 2 + g + 1/g, which is smallest at "
+        "g = 1. No sequence does better than 4. This "
+        f"**{'holds' if min(growths.values()) >= LEAST - 1e-6 else 'does not hold'}** for these sequences.",
+        "",
+        f"As a regression with {effort.regression} independent columns, the same instance has these orders:",
+        "",
+        "| schedule and rule | items in the order bought |",
+        "|---|---|",
+        *(f"| {name} | {', '.join(map(str, order[:8]))}, … |" for name, order in orders.items()),
         "",
     )
     same = all(orders[f"doubling, {rule}"][:5] == [2, 1, 3, 6, 12] for rule in ("forward", "omp"))
-    page.add(f"    Doubling starts with 2, 1, 3, 6, 12 here, too: **{'yes' if same else 'no'}**.", "")
+    page.add(f"In the regression, doubling {'also starts' if same else 'does not start'} with 2, 1, 3, 6, 12.", "")
     return page
 
 

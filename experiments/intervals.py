@@ -41,6 +41,7 @@ BOOSTED = 4
 """Gradient boosting, which takes longest, learns on the first splits only."""
 POINTS = 8
 """Stages that are evaluated, from the first to the last, and stage 0."""
+WHEN = {0: "before the first purchase", 1: "after the first purchase"}
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,12 @@ def one_split(name: str, seed: int, effort: Effort, *, classes: bool) -> np.ndar
     return np.array([*found, peer])
 
 
+def in_words(names: list[str]) -> str:
+    """Write names with commas and an "and"."""
+    *most, last = names or ["no table"]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def report(effort: Effort) -> list[str]:
     """Return the page."""
     found = {}
@@ -149,21 +156,23 @@ def report(effort: Effort) -> list[str]:
     lines = [
         "# Intervals and sets at every budget",
         "",
-        f"Intervals of nominally 90 % cover 88 to 92 % of new rows at {counted(list(effort.numbers))} budgets, on "
-        f"{len(effort.numbers)} tables. Label sets do so at {counted(list(effort.classes))} budgets, on "
-        f"{len(effort.classes)} tables; they cover more before and just after the first purchase, where there are "
-        "only a few distinct probabilities. Compared with split conformal gradient boosting, which keeps a quarter "
-        f"of the rows for calibration, intervals of all groups have {min(width):.2f} to {max(width):.2f} times the "
-        f"width; sets are smaller on {', '.join(smaller) or 'no table'} and larger on "
-        f"{', '.join(larger) or 'no table'}. "
-        "Intervals of boosting have one width for all rows; those of budgetline grow with the prediction if that makes "
-        "them narrower.",
+        f"Intervals with a nominal coverage of 90 % cover 88 to 92 % of new rows at {counted(list(effort.numbers))} "
+        f"budgets, on {len(effort.numbers)} tables. Label sets do so at {counted(list(effort.classes))} budgets, on "
+        f"{len(effort.classes)} tables. They cover more before and just after the first purchase, when there are only "
+        "a few distinct probabilities.",
+        "",
+        "The intervals and sets are compared with split conformal gradient boosting, which holds out a quarter of "
+        f"the rows for calibration. Intervals that use all groups are {min(width):.2f} to {max(width):.2f} times "
+        "as wide as the intervals of boosting. Label sets are smaller than the sets of boosting on "
+        f"{in_words(smaller)}, and larger on {in_words(larger)}. The intervals of boosting have the same width for "
+        "all rows. In budgetline the width varies with the prediction if this makes the intervals narrower on "
+        "average.",
         "",
         "Made by `python experiments/intervals.py --write docs/results/intervals.md`.",
         "",
         f"Numbers are means over random splits ± standard error, with at most {effort.rows} training rows. Raw tables "
-        f"are encoded with splines. Stage 0 has bought nothing. The other {POINTS} stages are evenly spaced from the "
-        f"first to the last. Gradient boosting learns on the first {BOOSTED} splits.",
+        f"are encoded with splines. At stage 0 nothing has been bought. The other {POINTS} stages are evenly spaced "
+        f"from the first to the last. Gradient boosting is fitted only on the first {BOOSTED} splits.",
         "",
     ]
     for names, what in ((effort.numbers, "width"), (effort.classes, "classes in a set")):
@@ -181,12 +190,16 @@ def report(effort: Effort) -> list[str]:
                 lines.append(f"| {name} | {count} | " + " | ".join(cells) + " |")
             lines.append("")
     outside = [
-        f"- {name}, point {k}: {found[name][:, k, 0].mean():.3f}"
+        f"| {name} | {WHEN.get(k, f'at point {k} of {POINTS}')} | {found[name][:, k, 0].mean():.3f} |"
         for name, each in inside.items()
         for k, fine in enumerate(each)
         if not fine
     ]
-    return [*lines, "## Outside 88 to 92 %", "", *(outside or ["Nowhere."]), ""]
+    lines += ["## Outside 88 to 92 %", ""]
+    if not outside:
+        return [*lines, "The coverage is never outside 88 to 92 %.", ""]
+    said = "At these points the coverage is outside 88 to 92 %:"
+    return [*lines, said, "", "| table | when | coverage |", "|---|---|---|", *outside, ""]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A page of results: Markdown, its figures next to it, and the command line that every experiment has.
 
-``--quick`` runs a tiny version, ``--write FILE`` keeps the page and its figures; experiments on data of the Yahoo shape
-also take ``--data`` and ``--costs``, see ``ranking.py``.
+``--quick`` runs a tiny version. ``--write FILE`` stores the page and its figures. Experiments on data of the Yahoo
+shape also accept ``--data`` and ``--costs``, see ``ranking.py``.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ matplotlib.rcParams |= {
 
 @dataclass
 class Page:
-    """Lines of Markdown, and figures (of matplotlib, or SVG) by name; ``show`` adds one with what it shows in words."""
+    """Lines of Markdown, and figures (of matplotlib, or SVG) by name; ``show`` adds a figure and its description."""
 
     lines: list[str]
     figures: dict[str, Figure | str] = field(default_factory=dict)
     measured: str | None = None
-    """When and where, of a page that is drawn from scores that were kept."""
+    """When and where the scores were measured, if the page is drawn from stored scores."""
 
     def add(self, *lines: str) -> None:
         """Add lines."""
@@ -125,7 +125,7 @@ def run(report: Callable[..., Page], full: Any, quick: Any, description: str | N
     parser.add_argument("--write", type=Path, help="write the page here, and its figures next to it")
     if web:
         parser.add_argument("--data", type=Path, nargs="+", help="svmlight files with qid, instead of generated data")
-        parser.add_argument("--costs", type=Path, help="costs of their features: one a line, or lines 'feature cost'")
+        parser.add_argument("--costs", type=Path, help="costs of their features: one per line, or lines 'feature cost'")
     args = parser.parse_args()
     effort, extra = quick if args.quick else full, ()
     if web:

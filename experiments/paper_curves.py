@@ -1,4 +1,4 @@
-"""What only the paper reads from a curve: the Oracle and the plateau."""
+"""What only the paper computes from a curve: the Oracle and the plateau."""
 
 from __future__ import annotations
 

@@ -248,45 +248,43 @@ HEAD = """\
 
 Made by `python experiments/quality.py --write docs/results/quality.md`, after `make peers`.
 
-Held-out quality at 10, 25 and 50 % of the cost of all groups. Every method only *chooses* groups. One model is then
-fitted to each choice: ridge regression (NHANES; mfeat on 0/1 indicators) or logistic regression (heart, thyroid), on
-columns standardised on the training rows. So only the choice differs. LightGBM is nonlinear, makes its own
-predictions and is listed separately. The AUC of three classes is the mean of each class against the rest.
+This page compares the quality on held-out rows at 10, 25 and 50 % of the cost of all groups. Every method only
+*chooses* groups. One model is then fitted to each choice: ridge regression (NHANES; mfeat on 0/1 indicators) or
+logistic regression (heart, thyroid), on columns that are standardised on the training rows. So only the choices differ.
+LightGBM is nonlinear, makes its own predictions and is listed separately. With three classes, the AUC is the mean over
+the classes, each against the rest.
 
-There are two questions. *Anytime*: the order is learned before the budget is known, and a budget buys the longest
-prefix that it pays for. *Fixed budget*: the budget is known. A group that does not fit is skipped, and cheaper groups
-may follow.
+There are two settings. *Anytime*: the order is learned before the budget is known, and a budget buys the longest prefix
+that it pays for. *Fixed budget*: the budget is known in advance. A group that does not fit is skipped, and cheaper
+groups may follow.
 
-Methods of budgetline: *forward* is the paper's order, by the gain on the training rows. *forward, by CV* is the order
-of `AnytimeRegressorCV` or `AnytimeClassifierCV` with their defaults, which choose the ridge constant and the
-correction for noise by 5 folds of the training rows. *plan, by CV* is the set that `plan` of the same model buys for
-the budget. *forward with max_cost* is a sequence learned for the budget. *best set* has the largest gain on the
-training rows, under squared error, without a correction.
+These are the methods of budgetline. *forward* is the paper's order, which is learned from the gains on the training
+rows. *forward, by CV* is the order of `AnytimeRegressorCV` or `AnytimeClassifierCV` with their defaults, which choose
+the ridge constant and the correction for noise on 5 folds of the training rows. *plan, by CV* is the set that `plan` of
+the same model buys for the budget. *forward with max_cost* is a sequence that is learned for the budget. *best set* is
+the set with the largest gain on the training rows, under squared error and without a correction.
 
-How the peers are used:
+The peers are used as follows:
 
-- *Group lasso*: weighted by cost; groups are bought in the order in which they enter. celer has one target,
-  budgetline also several. Classes are 0/1 indicators under squared error. skglm solves the same problem as celer and
-  is not shown.
-- *Orthogonal matching pursuit, LassoLars, forward selection, fastcan*: they choose single columns and ignore costs. A
-  group is bought when its first column enters, for any class.
-- *abess*: the best set of each size, without costs. Of the sets that fit the budget, the one with the smallest
-  training loss is used.
-- *LightGBM*: the cost of a group is spread over its columns. Of several trade-offs whose groups fit the budget, the
-  one with the smallest training loss is used.
-- *Random*: the mean of random orders.
+- The *group lasso* is weighted by cost, and groups are bought in the order in which they enter. celer supports only one
+target; budgetline also supports several. Classes are 0/1 indicators under squared error. skglm solves the same problem
+as celer and is not shown. - *Orthogonal matching pursuit, LassoLars, forward selection and fastcan* choose single
+columns and ignore costs. A group is bought when its first column enters for any class. - *abess* finds the best set of
+each size and ignores costs. Of the sets that fit the budget, the one with the smallest training loss is used. - For
+*LightGBM*, the cost of a group is spread over its columns. Several trade-offs are tried. Of those whose groups fit the
+budget, the one with the smallest training loss is used. - *Random* is the mean over random orders.
 
 Three settings were chosen after a first look at the results. LassoLars has the same ridge constant as the other
-methods: without it, it stops early on collinear columns. LightGBM has 50 trees and 5 trade-offs, to save time.
-skglm's logistic group lasso is left out, because it fails with a division by zero here.
+methods, because it stops early on collinear columns without one. LightGBM has only 50 trees and 5 trade-offs, to save
+time. skglm's logistic group lasso is left out, because it fails with a division by zero on these data.
 
-Numbers are means over folds ± standard error. Differences are paired by fold. Errors are corrected for the training
-rows that folds share (Nadeau and Bengio).
+Numbers are means over folds ± standard error. Differences are paired by fold. Standard errors are corrected for the
+training rows that the folds share (Nadeau and Bengio).
 
-Tables of exceptions have the metric on the training rows and the mean cost, first of budgetline, then of the peer. If
-budgetline fits the training rows better, its choice may have overfitted. If the peer fits them better, either buying
-the group with the best gain per cost at each step was not the best use of that budget, or the prefix left money
-unspent.
+The tables of exceptions show the metric on the training rows and the mean cost, first for budgetline and then for the
+peer. If budgetline fits the training rows better, its choice may have overfitted. If the peer fits them better, there
+are two possible reasons: buying the group with the best gain per cost at each step was not the best use of that budget,
+or the prefix left money unspent.
 """
 
 
@@ -361,13 +359,14 @@ def claim(result: Result, reading: str, own: str) -> list[str]:
     if not rows:
         return [text, ""]
     head = ["budget", "better", "by", f"`{own}` buys", "the peer buys", "training metric", "mean cost, budget"]
-    return [text + " The exceptions:", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows, ""]
+    return [text + " These are the exceptions:", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows, ""]
 
 
 def short_claims(result: Result, reading: str, *names: str) -> list[str]:
     """Return the same counts for other sequences and sets of budgetline, without the exceptions."""
-    counts = [f"`{name}` is at least as good in {held(result, reading, name)[0]}" for name in names]
-    return [f"{', and '.join(counts)} comparisons.", ""]
+    first, *others = [(name, held(result, reading, name)[0]) for name in names]
+    counts = [f"`{first[0]}` is at least as good in {first[1]} comparisons"]
+    return [f"{', and '.join(counts + [f'`{name}` in {count}' for name, count in others])}.", ""]
 
 
 def summary(results: list[Result]) -> list[str]:
@@ -416,8 +415,8 @@ def section(result: Result) -> list[str]:
     lines = [
         f"## {task.name}: {task.metric}",
         "",
-        f"{n:,} rows, {D} columns, {len(groups.names)} groups with a total cost of {float(np.sum(groups.costs)):g}; "
-        f"{count} folds; ridge constant {task.alpha:g}.",
+        f"The data have {n:,} rows and {D} columns, in {len(groups.names)} groups with a total cost of "
+        f"{float(np.sum(groups.costs)):g}. There are {count} folds, and the ridge constant is {task.alpha:g}.",
         "",
         "### Anytime: prefixes of one order",
         "",
@@ -433,22 +432,26 @@ def section(result: Result) -> list[str]:
     ]
     if result.trees:
         lines += [
-            "Nonlinear models:",
+            "The next table compares LightGBM, which is nonlinear, with the plan:",
             "",
             *table(result, {**result.trees, PLAN: result.fixed[PLAN]}, PLAN),
         ]
-    return lines + ([f"Not installed: {', '.join(result.missing)}.", ""] if result.missing else [])
+    return lines + ([f"These methods are not installed: {', '.join(result.missing)}.", ""] if result.missing else [])
 
 
 def report(effort: Effort) -> Page:
     """Run everything and return the page."""
     results = [measure(task, effort) for task in TASKS if task.name in effort.tasks]
     page = Page([HEAD])
-    page.add("Comparisons in which budgetline is at least as good as a linear peer, within one standard error:", "")
+    page.add(
+        "The table counts the comparisons in which budgetline is at least as good as a linear peer, within one "
+        "standard error:",
+        "",
+    )
     page.add(*summary(results))
     shown = f"differences of {ORDER} to every peer at three budgets, with standard errors"
     page.show("quality", overview(results), shown)
-    page.add("Right of 0, budgetline is better. The scale is logarithmic beyond ±0.02.", "")
+    page.add("To the right of 0, budgetline is better. The scale is logarithmic beyond ±0.02.", "")
     for result in results:
         page.add(*section(result))
     return page

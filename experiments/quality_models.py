@@ -166,29 +166,31 @@ HEAD = """\
 
 Made by `python experiments/quality_models.py --write docs/results/quality_models.md`, after `make peers`.
 
-Alternatives to budgetline, at 10, 25 and 50 % of the cost of all groups, on the folds of [the page on
-choices](quality.md).
+This page compares budgetline with alternatives at 10, 25 and 50 % of the cost of all groups, on the folds of [the page
+on choices](quality.md).
 
-- *forward, linear*: the prefix of budgetline's order that the budget pays for, and a linear model. The ridge constant
+- *forward, linear*: the prefix of budgetline's order that the budget pays for, with a linear model. The ridge constant
   is fixed.
-- *plan, linear*: the set that `plan` buys for the budget, and a linear model.
-- *forward selection, linear*: `ForwardSelection` of whole groups by cross-validated ridge regression (3 folds;
-  classes are 0/1 indicators). Costs are ignored. A budget buys the longest prefix that it pays for.
-- *importance, …*: `ImportanceKnapsack`, the idea of CoAI. Importance is the mean absolute contribution in a model of
-  all columns. A knapsack chooses the groups for the budget, and the model is fitted again.
-- *LightGBM on forward's order*, *EBM on forward's order*: `StagedEstimators`, refitted on the prefix.
+- *plan, linear*: the set that `plan` buys for the budget, with a linear model.
+- *forward selection, linear*: `ForwardSelection` of whole groups by cross-validated ridge regression (3 folds; classes
+  are 0/1 indicators). Costs are ignored. A budget buys the longest prefix that it pays for.
+- *importance, …*: `ImportanceKnapsack`, which follows the idea of CoAI. Importance is the mean absolute contribution in
+  a model of all columns. A knapsack solver chooses the groups for the budget, and the model is fitted again on these
+  groups.
+- *LightGBM on forward's order*, *EBM on forward's order*: `StagedEstimators`, which refit the model on the prefix.
 - *LightGBM path*, *CatBoost path*: `LightGBMPath` and `CatBoostPath`, with penalties for groups, over a range of
   trade-offs.
 
-Prefixes need no budget in advance. Plans, importance and paths are made for a known budget.
+Prefixes do not need the budget in advance. Plans, importance and paths are made for a known budget.
 
-Settings are fixed, not tuned. Paths have 12 models (LightGBM) and 6 (CatBoost). LightGBM has 100 trees of 15 leaves
-and learning rate 0.05. CatBoost has 50 trees of depth 4 and learning rate 0.1. EBM has main effects only, one bag and
-at most 1,000 rounds, fewer than its default. Linear models are the same as on the page on choices. They have no curves,
-so trees have an advantage on numeric columns; `encoding="spline"` would be fairer.
+The settings are fixed, not tuned. A path has 12 models with LightGBM and 6 with CatBoost. LightGBM has 100 trees of 15
+leaves and a learning rate of 0.05. CatBoost has 50 trees of depth 4 and a learning rate of 0.1. EBM has main effects
+only, one bag and at most 1,000 rounds, which is fewer than its default. The linear models are the same as on the page
+on choices. They cannot fit curves, so trees have an advantage on numeric columns; `encoding="spline"` would make the
+comparison fairer.
 
-Numbers are means over folds ± standard error. Differences are paired by fold. Errors are corrected for the training
-rows that folds share (Nadeau and Bengio). Seconds are processor time for one fold.
+Numbers are means over folds ± standard error. Differences are paired by fold. Standard errors are corrected for the
+training rows that the folds share (Nadeau and Bengio). Seconds are processor time for one fold.
 """
 
 
@@ -236,11 +238,11 @@ def report(effort: Effort) -> Page:
         page.add(
             f"## {result.task.name}: {result.task.metric}",
             "",
-            f"{n:,} rows, {D} columns, {len(groups.names)} groups with a total cost of "
-            f"{float(np.sum(groups.costs)):g}; {count} folds; "
-            f"ridge constant {result.task.alpha:g}.",
+            f"The data have {n:,} rows and {D} columns, in {len(groups.names)} groups with a total cost of "
+            f"{float(np.sum(groups.costs)):g}. There are {count} folds, and the ridge constant is "
+            f"{result.task.alpha:g}.",
             "",
-            "The best at each budget:",
+            "This table shows the best method at each budget:",
             "",
             *winners(result),
             "",

@@ -236,16 +236,20 @@ def report(effort: Effort) -> list[str]:
         "",
         "Made by `python experiments/raw_tables.py --write docs/results/raw_tables.md`.",
         "",
-        f"Scores are measured on new rows, with {effort.folds} shuffled folds, ± standard error: AUC, and R² for "
-        "NHANES. Every column of spam, physionet and bank is a group of cost 1; the other tables have groups and "
-        "prices. *k: score* is the score at a budget of k. The last k is the cost of all groups. `alpha` is chosen "
-        "from the training rows of each fold. The rule is `score` (NHANES: `forward`). LightGBM (15 leaves, stopped "
-        "early on a fifth of the training rows) is fitted on the first k columns that the model with pairs buys. "
-        f"The reference is written by hand with scikit-learn's encoders. It has cubic B-splines with {KNOTS} knots "
-        "at quantiles of the distinct values, linear beyond them; the mean and a flag for missing numbers; one "
-        "flag per category; rule `score`; and the `alpha` with the best mean AUC at all but the last of these "
-        "budgets, on a fifth of the training rows. *less the reference*: the difference on the same folds, "
-        "± standard error.",
+        f"Scores are measured on new rows, with {effort.folds} shuffled folds, and shown ± standard error. They "
+        "are AUC, except for NHANES, where they are R². Every column of spam, physionet and bank is a group of "
+        "cost 1; the other tables have groups and prices. *k: score* is the score at a budget of k. The last k is "
+        "the cost of all groups.",
+        "",
+        "`alpha` is chosen on the training rows of each fold. The rule is `score` (for NHANES `forward`). "
+        "LightGBM (15 leaves, early stopping on a fifth of the training rows) is fitted on the first k columns "
+        "that the model with pairs buys.",
+        "",
+        f"The reference is written by hand with scikit-learn's encoders. It has cubic B-splines with {KNOTS} knots at "
+        "quantiles of the distinct values, continued linearly beyond the knots. A missing number is replaced by the "
+        "mean and marked by a flag, and each category becomes a flag. The rule is `score`. `alpha` is the value with "
+        "the best mean AUC on a fifth of the training rows, over all of these budgets except the last. *less the "
+        "reference* is the score less the score of the reference on the same folds, ± standard error.",
         "",
         "| data | encoding | score at budgets | less the reference |",
         "|---|---|---|---|",

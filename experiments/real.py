@@ -40,6 +40,12 @@ FINDINGS = {
     "beyond the paper: FR > cheapest first": ("CS-G-FR", "Cheapest first"),
     "beyond the paper: FR > random": ("CS-G-FR", "Random"),
 }
+SAYING = {
+    "holds": "it holds",
+    "equal": "both are equal",
+    "undecided": "it is undecided",
+    "does not hold": "it does not hold",
+}
 INTERPOLATIONS = {
     "linear": "linear interpolation, up to the stop (the paper's)",
     "step": "step interpolation, up to the stop",
@@ -243,8 +249,15 @@ def summary(results: list[Result], interpolation: str) -> list[str]:
         for r in results:
             gap = r.gap(interpolation, above, below)
             names[verdict(gap, r.error(gap)).split("**")[1]].append(r.task.name)
-        lines.append(f"- **{finding}**: " + "; ".join(f"{k} on {', '.join(v)}" for k, v in names.items() if v) + ".")
+        said = [f"{SAYING[k]} on {in_words(v)}" for k, v in names.items() if v]
+        lines.append(f"- **{finding}**: {'; '.join(said)}.")
     return lines
+
+
+def in_words(names: list[str]) -> str:
+    """Write names with commas and an "and"."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 HEAD = """\
@@ -254,24 +267,28 @@ Made by `python experiments/real.py --write docs/results/real.md`.
 
 The target of NHANES is HbA1c.
 
-Costs of NHANES are published scores of inconvenience. Costs of heart and thyroid are Turney's prices in Canadian
-dollars. **mfeat has no published costs**: 1 per feature or 1 per family is made up and says nothing about the cost of
-digits.
+The costs of NHANES are published inconvenience scores. The costs of heart and thyroid are Turney's prices in Canadian
+dollars. **mfeat has no published costs**: a cost of 1 per feature or 1 per family is made up and says nothing about the
+cost of digits.
 
-Timeliness is the mean held-out explained fraction F/R(∅) over budgets up to a stopping cost. The fraction is of
-deviance for classifiers (logistic, softmax) and of variance for squared loss, where each class has an indicator. The
-stopping cost is the cost at which CS-G-OMP has reached α of its final training objective; α is the plateau of all rows
-by the paper's rule. "linear" joins the points of a curve, as the paper does. "step" counts a group once it is paid
-for, as in practice. Sparse is the cost-weighted group lasso, refitted; for classifiers its order comes from squared
-error. Cheapest first takes groups of equal cost in the order of the table. Random is the mean of several orders. The
-Oracle sorts the steps of FR's held-out curve as if they could be reordered: it is no upper bound, and it profits from
-noise. `alpha`, the ridge constant, is fixed and the same for all methods. Score, the rule of one Newton step, equals
-FR for squared loss.
+Timeliness is the mean of the held-out explained fraction F/R(∅) over budgets up to a stopping cost. For classifiers
+(logistic, softmax) it is a fraction of the deviance. For squared loss, where each class has an indicator, it is a
+fraction of the variance.
 
-Standard errors follow Nadeau and Bengio for repeated folds: √(1/m + 1/(k − 1)) times the spread over the m
+The stopping cost is the cost at which CS-G-OMP has reached α of its final training objective; α is the plateau that the
+paper's rule finds on all rows. "linear" connects the points of a curve with straight lines, as the paper does. "step"
+counts a group only once it has been paid for, as in practice.
+
+Sparse is the cost-weighted group lasso with refitted models; for classifiers its order comes from squared error.
+Cheapest first buys groups of equal cost in the order of the table. Random is the mean over several orders. The Oracle
+sorts the steps of FR's held-out curve as if they could be reordered; it is not an upper bound, and it profits from
+noise. The ridge constant `alpha` is fixed and the same for all methods. Score, the rule of one Newton step, is the same
+as FR for squared loss.
+
+Standard errors follow Nadeau and Bengio for repeated folds: they are √(1/m + 1/(k − 1)) times the spread over the m
 folds of k-fold cross-validation. Folds share training rows, so the plain error would be too small. Differences are
-taken fold by fold. "holds" and "does not hold" mean a difference beyond two standard errors, "undecided" a smaller
-one, "equal" none on any fold.
+taken fold by fold. "holds" and "does not hold" mean that a difference is beyond two standard errors, "undecided" that
+it is smaller, and "equal" that there is none on any fold.
 """
 
 
@@ -279,7 +296,7 @@ def report(effort: Effort) -> Page:
     """Run everything."""
     results = [measure(task, effort) for task in TASKS if effort.tasks is None or task.key in effort.tasks]
     page = Page(
-        [HEAD, "## Which findings hold", "", f"In {INTERPOLATIONS['linear']}:", "", *summary(results, "linear"), ""]
+        [HEAD, "## Which findings hold", "", f"With {INTERPOLATIONS['linear']}:", "", *summary(results, "linear"), ""]
     )
     for interpolation, title in INTERPOLATIONS.items():
         page.add(f"### {title[0].upper()}{title[1:]}", "", *finding_table(results, interpolation), "")
@@ -288,9 +305,9 @@ def report(effort: Effort) -> Page:
         page.add(
             f"## {r.task.name}",
             "",
-            f"{rows:,} rows, {columns} columns, {groups} groups; {r.folds} folds; α = {r.fraction:g}, mean stopping "
-            f"cost {r.stop:.4g} of {r.curves['CS-G-FR'].total_cost:.4g} ({r.task.unit}); ridge constant "
-            f"{r.task.alpha:g}.",
+            f"The data have {rows:,} rows and {columns} columns, in {groups} groups; there are {r.folds} folds. α is "
+            f"{r.fraction:g}, and the mean stopping cost is {r.stop:.4g} of {r.curves['CS-G-FR'].total_cost:.4g} "
+            f"({r.task.unit}). The ridge constant is {r.task.alpha:g}.",
             "",
         )
         page.show(f"real_{r.task.key}", figure(r), f"{r.task.name}: curves and timeliness")

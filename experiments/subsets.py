@@ -225,28 +225,32 @@ def page(rows: list[list[str]], found: list[Measured], shares: np.ndarray, effor
         "",
         "Made by `python experiments/subsets.py --write docs/results/subsets.md`.",
         "",
-        f"Refits on a set of columns lower the log loss on new rows below that of the class frequencies. Predictions "
-        f"from the same set reach {shares.mean():.1%} of this gain on {len(rows) // 2} tables, each with two values "
-        f"of alpha, and at least {shares.min():.1%} on every table. The log loss of the worst set is {over:.4f} "
-        f"above that of the class frequencies; that of the worst refit is {over_refit:.4f} above it. For the "
-        f"{len(ratio)} columns whose refit gains more than {WORTH}, the median ratio of the gain estimated by "
-        f"`next_groups` to that of the refit is {np.median(ratio):.2f}; it is below a tenth for "
-        f"{int(np.sum(ratio < MISSED)) or 'none'}.",
+        "A refit on a set of columns has a lower log loss on new rows than the class frequencies, and the "
+        f"difference is its gain. Predictions from the same set reach {shares.mean():.1%} of this gain on average "
+        f"over {len(rows) // 2} tables, each with two values of alpha, and at least {shares.min():.1%} on every "
+        f"table. Compared with the class frequencies, the log loss is higher by {over:.4f} for the worst set and "
+        f"by {over_refit:.4f} for the worst refit.",
         "",
-        f"A classifier (linear encoding, rule `omp`) learns from at most {effort.rows:,} rows of a table. Its alpha "
-        f"is chosen from the data or is {SMALL}, which hardly regularises. It predicts from "
+        f"{len(ratio)} columns have a refit that gains more than {WORTH}. For these columns, the gain estimated by "
+        f"`next_groups` is divided by the gain of the refit: the median of this ratio is {np.median(ratio):.2f}, "
+        f"and it is below a tenth for {int(np.sum(ratio < MISSED)) or 'none'} of them.",
+        "",
+        f"A classifier (linear encoding, rule `omp`) is fitted to at most {effort.rows:,} rows of a table. Its alpha "
+        f"is either chosen from the data or set to {SMALL}, which hardly regularises. It predicts from "
         f"{effort.subsets} random sets of columns of all sizes (`available=`). A refit on the same columns "
         "chooses its own alpha.",
         "",
-        f"- *frequencies*, *any set*, *refit*: log loss on new rows ({effort.folds} folds), mean over the sets.",
-        "- *worst over frequencies*, *refit: worst*: how far the worst set's log loss lies above that of the class "
-        "frequencies, for predictions and for refits.",
-        "- *share of gain*: the gain of the predictions over the frequencies, divided by the gain of refits.",
-        f"- *rank correlation*: between the gains of `next_groups` and of refits with the same alpha, from "
-        f"{effort.starts} sets of available columns; the first set is empty.",
-        "- *ratio*: the gain of `next_groups` divided by the gain of the refit; the median of the columns whose "
-        f"refit gains more than {WORTH}.",
-        "- *missed*: the number of these columns for which `next_groups` gives less than a tenth of the refit's gain.",
+        f"- *frequencies*, *any set* and *refit* are the log loss on new rows ({effort.folds} folds), as the mean over "
+        "the sets.",
+        "- *worst over frequencies* and *refit: worst* are the log loss of the worst set minus the log loss of the "
+        "class frequencies, for predictions and for refits.",
+        "- *share of gain* is the gain of the predictions over the frequencies, divided by the gain of the refits.",
+        "- *rank correlation* is the correlation between the gains of `next_groups` and the gains of refits with the "
+        f"same alpha, for {effort.starts} sets of available columns. The first set is empty.",
+        "- *ratio* is the gain of `next_groups` divided by the gain of the refit, as the median over the columns "
+        f"whose refit gains more than {WORTH}.",
+        "- *missed* is the number of these columns for which `next_groups` estimates less than a tenth of the "
+        "refit's gain.",
         "",
         f"| {' | '.join(head)} |",
         "|" + "---|" * len(head),

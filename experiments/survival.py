@@ -159,20 +159,23 @@ def measured(patients: Patients, effort: Effort) -> dict[str, np.ndarray]:
 def conclusion(name: str, found: dict[str, np.ndarray]) -> str:
     """Say in words what was found, and what was lost."""
     order, cheapest = (found[way].mean(axis=0) for way in ("order", "cheapest first"))
-    lost = [
-        f"{verb} ahead by {plus(gap)} with everything"
-        for other, verb in (("Cox, all columns", "Cox on all columns is"), ("boosted trees", "boosted trees are"))
+    ahead = [
+        f"{words} (by {plus(gap)})"
+        for other, words in (("Cox, all columns", "Cox on all columns"), ("boosted trees", "boosted trees"))
         if (gap := found[other] - found["order"][:, -1]).mean() > 0.0005
-    ] + [
-        f"cheapest first is ahead by {plus(gap)} at {share:.0%}"
+    ]
+    cheaper = [
+        f"{share:.0%} of the cost (by {plus(gap)})"
         for share, gap in zip(SHARES, (found["cheapest first"] - found["order"]).T, strict=True)
         if gap.mean() > 0.0005
     ]
+    lost = [f"With all groups, the order is worse than {' and '.join(ahead)}."] if ahead else []
+    lost += [f"The order is worse than cheapest first at {' and at '.join(cheaper)}."] if cheaper else []
     return (
-        f"**{name}**: with {SHARES[1]:.0%} of the cost the concordance is {order[1]:.3f} (cheapest first "
-        f"{cheapest[1]:.3f}), with everything {order[-1]:.3f}. On all columns, Cox without curves has "
-        f"{found['Cox, all columns'].mean():.3f}, and boosted trees with Cox's loss have "
-        f"{found['boosted trees'].mean():.3f}. Lost: {'; '.join(lost) or 'nothing'}."
+        f"**{name}**: with {SHARES[1]:.0%} of the cost, the concordance is {order[1]:.3f} ({cheapest[1]:.3f} with "
+        f"cheapest first); with all groups it is {order[-1]:.3f}. On all columns, Cox without curves reaches "
+        f"{found['Cox, all columns'].mean():.3f}, and boosted trees with Cox's loss reach "
+        f"{found['boosted trees'].mean():.3f}. {' '.join(lost) or 'The order is not worse than any of the others.'}"
     )
 
 
@@ -203,8 +206,9 @@ def report(effort: Effort) -> Page:
     for patients, found in results:
         page.add(
             f"## {patients.name}", "",
-            f"{len(patients.X):,} patients, {patients.event.mean():.0%} with an event, {len(patients.groups)} groups "
-            f"with a total cost of {patients.groups.prices.total:g}; {len(found['order'])} folds.", "",
+            f"There are {len(patients.X):,} patients, {patients.event.mean():.0%} of them with an event, and "
+            f"{len(patients.groups)} groups with a total cost of {patients.groups.prices.total:g}. The results are "
+            f"means over {len(found['order'])} folds.", "",
             f"| concordance | {head} |", "|---" * (len(SHARES) + 1) + "|",
         )  # fmt: skip
         for name, values in found.items():
@@ -218,16 +222,18 @@ def report(effort: Effort) -> Page:
             ]
             page.add(f"| {name} | {' | '.join(shown)} |")
         page.add("")
-    prices = ", ".join(f"{name} {price} ({what})" for name, (_, price, what) in SUPPORT2.items() if price > 1)
+    prices = ", ".join(f"{price} for {name} ({what})" for name, (_, price, what) in SUPPORT2.items() if price > 1)
     page.add(
-        f"Prices of SUPPORT2 in dollars: {prices}; everything else 1. Numbers in brackets are codes of Medicare's "
-        "clinical laboratory fee schedule (United States, 2020 to 2025), its prices in whole dollars. One "
-        "sample of blood gases gives pH and PaO2/FiO2. Prices of GBSG2 are guesses: 1 for what the patient is asked, "
-        "20 for size and grade of the tumour, 60 for the nodes, 100 for each receptor. The search chooses alpha and "
-        "the correction on folds of the training rows; ± is one standard error over folds. The folds of GBSG2 are "
-        "four times five, so its errors are a little too small. Boosted trees: LightGBM, "
-        "300 trees of 8 leaves, learning rate 0.03, not tuned. "
-        "`python experiments/survival.py --write docs/results/survival.md` makes this page.",
+        f"In dollars, the prices of SUPPORT2 are {prices} and 1 for everything else. The numbers in brackets are codes "
+        "of Medicare's clinical laboratory fee schedule (United States, 2020 to 2025), whose prices are used in whole "
+        "dollars. One sample of blood gases gives both pH and PaO2/FiO2. The prices of GBSG2 are guesses: 1 for what "
+        "the patient is asked, 20 each for the size and the grade of the tumour, 60 for the nodes, and 100 for each "
+        "receptor.",
+        "",
+        "The search chooses alpha and the correction on folds of the training rows. ± is one standard error over "
+        "folds. GBSG2 has five folds, repeated four times, so its errors are a little too small. The boosted trees are "
+        "LightGBM with 300 trees of 8 leaves and a learning rate of 0.03, and are not tuned. This page is made by "
+        "`python experiments/survival.py --write docs/results/survival.md`.",
         "",
     )
     return page

@@ -250,18 +250,18 @@ def page(outcomes: list[Outcome]) -> list[str]:
         "",
         *(f"- {line}" for line in summary(outcomes)),
         "",
-        "Models are made by `budgetline fit FILE -t TARGET` without further options, on the training rows of 5 "
-        "shuffled folds. `budgetline predict --budget B` predicts the held-out rows. Every column costs 1. Scores "
-        "are AUC for classes (one against the rest) and R² for numbers.",
+        "Models are fitted by `budgetline fit FILE -t TARGET` without further options, on the training rows of 5 "
+        "shuffled folds. `budgetline predict --budget B` predicts the held-out rows. Every column costs 1, and the "
+        "scores are AUC for classes (one against the rest) and R² for numbers.",
         "",
-        "*linear* and *boosting*: untuned pipelines of scikit-learn, on the columns that budgetline bought. *earlier "
-        'splines*: `encoding="spline"` of 2026-11-17, without cross-validation. *largest fall*: the largest loss '
-        "from a budget to a larger one, in standard errors of the difference. *seconds*: processor time of the "
-        "command on a whole table.",
+        "*linear* and *boosting* are untuned scikit-learn pipelines on the columns that budgetline bought. "
+        '*earlier splines* is `encoding="spline"` as of 2026-11-17, without cross-validation. *largest fall* is '
+        "the largest loss of quality from a budget to a larger one, in standard errors of the difference. "
+        "*seconds* is the processor time of the command on a whole table.",
         "",
-        "The least penalty of products of columns (`LEAST_PENALTY`) was picked on these folds of hmeq and titanic, "
-        "among five values, so their figures are slightly optimistic. *Earlier splines* were measured once, so the "
-        "standard error there is that of budgetline's own folds.",
+        "The smallest penalty for products of columns (`LEAST_PENALTY`) was chosen among five values on these "
+        "folds of hmeq and titanic, so the figures of these two tables are slightly optimistic. *Earlier splines* "
+        "were measured only once, so the comparison with them uses the standard error of budgetline's own folds.",
         "",
         "| table | budgets | budgetline | earlier splines | linear | boosting | folds with pairs | columns bought | "
         "largest fall | seconds |",
@@ -276,8 +276,14 @@ def page(outcomes: list[Outcome]) -> list[str]:
     return lines
 
 
+def in_words(names: list[str]) -> str:
+    """Write names with commas and an "and"."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def behind(outcomes: list[Outcome], rival: str, margin: float) -> str:
-    """Return how often, and where, the defaults are behind by more than a standard error and a margin."""
+    """Return how often, and where, the defaults are worse by more than a standard error and a margin."""
     found, cases = [], 0
     for o in outcomes:
         other = np.array(TABLES[o.name].before) if rival == "before" else getattr(o, rival)
@@ -285,8 +291,8 @@ def behind(outcomes: list[Outcome], rival: str, margin: float) -> str:
             change, error = difference(o.scores[:, k], other[..., k])
             cases += 1
             if change < -max(error, margin):
-                found.append(f"{o.name} at {budget} ({change:+.3f} ± {error:.3f})")
-    where = f": {', '.join(found)}" if found else ""
+                found.append(f"{o.name} with {budget} columns ({change:+.3f} ± {error:.3f})")
+    where = f": {in_words(found)}" if found else ""
     return f"{len(found)} of {cases} cases{where}"
 
 
@@ -297,16 +303,17 @@ def summary(outcomes: list[Outcome]) -> list[str]:
     fallen = [f"{o.name} ({falls(o):.1f})" for o in outcomes if falls(o) > 2]
     slowest = max(outcomes, key=lambda o: o.seconds)
     return [
-        "Compared with a linear pipeline on the same columns, the defaults are behind by more than a standard error in "
-        f"{behind(outcomes, 'linear', 0.0)}.",
-        f"Compared with earlier splines, they are behind by more than a standard error in "
+        "Compared with a linear pipeline on the same columns, the defaults are worse by more than one standard error "
+        f"in {behind(outcomes, 'linear', 0.0)}.",
+        "Compared with earlier splines, they are worse by more than one standard error in "
         f"{behind([o for o in outcomes if TABLES[o.name].before], 'before', 0.0)}.",
-        f"Compared with gradient boosting on the same columns, on tables where folds chose pairs of columns, they "
-        f"are behind by more than a standard error and .01 in {behind(paired, 'boosted', 0.01)}."
-        + (f" No fold chose pairs on {', '.join(others)}." if others else ""),
-        f"A larger budget lowers quality by more than two standard errors on "
-        f"{', '.join(fallen) if fallen else 'no table'}.",
-        f"The command on a whole table takes at most {slowest.seconds:.0f} seconds of processor time ({slowest.name}).",
+        "Compared with gradient boosting on the same columns, they are worse by more than one standard error and "
+        f"more than .01 in {behind(paired, 'boosted', 0.01)}. Only tables for which folds chose pairs of columns "
+        "are counted." + (f" No fold chose pairs on {' or '.join(others)}." if others else ""),
+        "A larger budget lowers the quality by more than two standard errors on "
+        f"{in_words(fallen) if fallen else 'no table'}.",
+        f"Running the command on a whole table takes at most {slowest.seconds:.0f} seconds of processor time "
+        f"({slowest.name}).",
     ]
 
 

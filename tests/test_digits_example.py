@@ -28,7 +28,7 @@ def test_quick_run(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip() == kept.read_text(encoding="utf-8").rstrip()
-    assert "160 training images, 80 test images, 89 columns in 3 groups." in done.stdout
+    assert "160 training images and 80 test images, with 89 columns in 3 groups." in done.stdout
     assert len(re.findall(r"^(pixels|moments|holes) .*(ns|µs|ms|s) +25$", done.stdout, re.MULTILINE)) == 3
     rows = re.findall(
         r"^\| (\S+) ms \| (.*?) \| (\S+) % \| (\S+) \|.*\| (\S+) % \| (\S+) % \|$", done.stdout, re.MULTILINE

@@ -281,7 +281,7 @@ def test_quick_run(tmp_path):
     ends = [float(row.split("|")[-2]) for row in rows[1:]]
     assert 0 < float(rows[3].split("|")[-3]) < 0.1, "the error of celer's path"
     assert max(ends) - min(ends) < 0.01
-    assert "Goal: faster than every peer that computes a path of groups: **" in page.read_text()
+    assert "The goal, to be faster than every peer that computes a path of groups, is **" in page.read_text()
 
 
 @pytest.mark.slow
@@ -321,11 +321,14 @@ def test_the_verdict_says_what_preparation_changes():
     rivals = {"a": {"wall": 0.5, "preparation": 2.0}, "b": {"wall": 3.0, "preparation": 0.0}, "c": {"failed": "> 9 s"}}
     (line, _) = peers_page.verdict("a path", rivals, 1.0, 0.0)
     assert line == (
-        "Goal: faster than every peer that computes a path: **missed**. Faster: a. Faster with preparation counted: "
-        "none. The fastest peer takes 0.5 times as long."
+        "The goal, to be faster than every peer that computes a path, is **missed**. These peers are faster: a. With "
+        "preparation counted, none of them is faster. The fastest peer takes 0.5 times as long as budgetline."
     )
     assert "**met**. The fastest peer takes 3 times" in peers_page.verdict("a path", {"b": rivals["b"]}, 1.0, 0.0)[0]
-    assert "Faster with preparation counted: a." in peers_page.verdict("a path", {"a": rivals["a"]}, 1.0, 3.0)[0]
+    assert (
+        "With preparation counted, these are still faster: a."
+        in peers_page.verdict("a path", {"a": rivals["a"]}, 1.0, 3.0)[0]
+    )
 
 
 def test_the_reason_of_a_failure_is_kept():

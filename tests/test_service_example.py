@@ -313,4 +313,4 @@ def test_quick_load():
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "| load |" in done.stdout
-    assert "20 responses, 0 wrong" in done.stdout
+    assert "Of 20 responses, 0 were wrong" in done.stdout

@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> typing.Any:
-    """Load everything when something is asked for: the command line can so start, and be interrupted, at once."""
+    """Load everything on first use, so that the command line can start, and be interrupted, immediately."""
     if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module 'budgetline' has no attribute '{name}'")
     public = importlib.import_module("budgetline.public")

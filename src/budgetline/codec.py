@@ -196,7 +196,7 @@ def read_record(cls: type[R], plain: object, where: str = "", stored: StoredArra
     prefix, known, stored = f"{where}." if where else "", _fields_of(cls), stored or StoredArrays({})
     entries, found = _mapping(plain, where or "a record"), {}
     if unknown := [name for name in entries if name not in known]:
-        raise ValueError(f"{prefix}{name_of(str(unknown[0]))} is not a field known here")
+        raise ValueError(f"{prefix}{name_of(str(unknown[0]))} is not a field that this version knows")
     for name, (hint, default) in known.items():
         if name in entries:
             found[name] = read_as(hint, entries[name], prefix + name, stored)
@@ -271,7 +271,7 @@ def from_parts(cls: type[R], plain: Mapping[str, object], arrays: Mapping[str, A
     stored = StoredArrays(arrays)
     found = read_record(cls, plain, "", stored)
     if stored.left:
-        raise ValueError(f"{name_of(min(stored.left))} is not a field known here")
+        raise ValueError(f"{name_of(min(stored.left))} is not a field that this version knows")
     return found
 
 

@@ -194,11 +194,11 @@ def named_device(name: str) -> Device:
     try:
         where = torch.device(name)
     except RuntimeError as error:
-        raise ValueError(f"device={shown(name)} is not a device of PyTorch: give 'cuda', 'cuda:1' or 'cpu'") from error
+        raise ValueError(f"device={shown(name)} is not a device of PyTorch: pass 'cuda', 'cuda:1' or 'cpu'") from error
     if where.type == "cuda" and not (where.index or 0) < torch.cuda.device_count():
-        raise ValueError(f"device={shown(name)}: PyTorch finds {torch.cuda.device_count()} GPUs here")
+        raise ValueError(f"device={shown(name)}: PyTorch finds {torch.cuda.device_count()} GPUs on this machine")
     if where.type == "mps":
-        raise ValueError(f"device={shown(name)} has no numbers of double precision, which fits need")
+        raise ValueError(f"device={shown(name)} does not support double precision, which fits need")
     return Device(torch, where)
 
 

@@ -92,8 +92,8 @@ def _manifest(data: bytes, where: str) -> dict[str, Any]:
         raise _not_ours(where, error) from error
     if type(schema) is not int or schema != SCHEMA:
         raise ValueError(
-            f"{where} has schema {shown(schema)}, this version of budgetline reads schema {SCHEMA}: update budgetline, "
-            "or fit and save again"
+            f"{where} has schema {shown(schema)}, but this version of budgetline reads schema {SCHEMA}: update "
+            "budgetline, or fit and save again"
         )
     return manifest
 

@@ -109,10 +109,10 @@ class KnownColumns:
     def check(self, names: Sequence[str] | None, n_features: int) -> None:
         """Raise an error unless columns are the known ones; without names, only their number is compared."""
         if n_features != self.n_features:
-            raise ValueError(f"there are {n_features} features, the model was fitted on {self.n_features}")
+            raise ValueError(f"there are {n_features} features, but the model was fitted on {self.n_features}")
         if self.names is not None and names is not None and self.names != tuple(names):
             wrong = next((a, b) for a, b in zip(names, self.names, strict=True) if a != b)
-            raise ValueError(f"the columns are not those of the model: {shown(wrong[0])} instead of {shown(wrong[1])}")
+            raise ValueError(f"the columns do not match the model: {shown(wrong[0])} instead of {shown(wrong[1])}")
 
     def stand_in(self) -> BaseEstimator:
         """Return an estimator with the fitted attributes that scikit-learn's checks compare a table with."""
@@ -259,7 +259,7 @@ def check_labels(y: object, n_samples: int) -> tuple[Array, Positions]:
     check_classification_targets(labels)
     if classes.size < 2:
         only = shown(classes.tolist()[0])
-        raise ValueError(f"y has one class only, {only}: there is nothing to tell apart (1 class)")
+        raise ValueError(f"y has only one class, {only}: there is nothing to tell apart (1 class)")
     return classes, codes
 
 
@@ -268,7 +268,7 @@ def check_known(y: object, n_samples: int, classes: Array) -> Positions:
     labels = _labels(y, n_samples).tolist()
     number = {label: k for k, label in enumerate(classes.tolist())}
     if unknown := [label for label in labels if label not in number]:
-        raise ValueError(f"label {shown(unknown[0])} in y is not a class that the model knows: {some(number)}")
+        raise ValueError(f"label {shown(unknown[0])} in y is not a class of the model, which knows {some(number)}")
     return np.array([number[label] for label in labels], dtype=np.intp)
 
 
@@ -343,7 +343,7 @@ def check_choice(budget: object, stage: object, available: object, n_stages: int
     """Check the keywords of a prediction: budget, stage and available groups."""
     by_row = isinstance(available, str) and available == AUTO
     if sum(v is not None for v in (budget, stage, None if by_row else available)) > 1:
-        raise ValueError("give at most one of budget, stage and available")
+        raise ValueError("pass at most one of budget, stage and available")
     if budget is not None:
         check_number("budget", budget, "cost", ge=0)
     if stage is not None:
@@ -447,7 +447,7 @@ def check_grades(y: object, n_samples: int) -> Float:
     """Return grades of relevance, shape (n,): numbers from 0 to 30, whose gains are 2^grade − 1."""
     grades, shape = check_target(y, n_samples)
     if shape:
-        raise ValueError(f"a ranking has one grade per document, as a vector; y has {grades.shape[1]} columns")
+        raise ValueError(f"a ranking needs one grade per document, as a vector, but y has {grades.shape[1]} columns")
     if wrong := grades[(grades < 0) | (grades > MOST_GRADE)].tolist():
         raise ValueError(f"y must hold grades of relevance from 0 to {MOST_GRADE}, got {wrong[0]:g}")
     return grades[:, 0]
@@ -464,7 +464,7 @@ def check_queries(qid: object, n_samples: int, weight: Float | None = None, name
         np.minimum.at(least, number, weight)
         np.maximum.at(most, number, weight)
         if odd := labels[least < most].tolist():
-            raise ValueError(f"sample_weight differs within query {shown(odd[0])}: queries have weights, not documents")
+            raise ValueError(f"sample_weight differs within query {shown(odd[0])}: weights belong to whole queries")
     return number.astype(np.float64)
 
 
@@ -486,7 +486,7 @@ def as_vector(y: object) -> object:
         return y
     time, event = (np.asarray(on_host(part)) for part in y)
     if time.dtype.names is not None:
-        raise ValueError("structured times hold their events: leave event out")
+        raise ValueError("structured times hold their events: leave out event")
     check_consistent_length(time, event)
     if text := [flag for flag in event.ravel().tolist() if isinstance(flag, str)]:
         raise ValueError(f"events must be true or false, or 1 and 0 (0: censored), got {shown(text[0])}")

@@ -179,7 +179,7 @@ def test_quiet_does_not_hide_that_columns_were_left_out(run):
     for more in ([], ["--quiet"], ["-q", "--json"]):
         found = run(*command, *more)
         assert found.code == 0
-        assert "warning: left out, as they do not hold numbers: name\n" in found.err
+        assert "warning: left out because they do not hold numbers: name\n" in found.err
         assert more == [] or len(found.err.splitlines()) == 1
 
 

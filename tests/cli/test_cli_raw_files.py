@@ -46,7 +46,7 @@ def test_all_commands_take_all_styles(name, run, done):
     fitted = run("fit", name, "-t", "buys", "-o", "m", "--no-cv")
     assert fitted.code == 0, fitted.err
     assert f"{name}: 300 rows, 4 columns; budgetline inspect shows them" in fitted.err
-    assert "encoding: spline; --encoding none uses the numbers only" in fitted.err
+    assert "encoding: spline; --encoding none uses only the numbers" in fitted.err
     model = AnytimeClassifier(encoding="spline").fit(X, people()["buys"])
     assert budgetline.load("m").sequence_.groups == model.sequence_.groups
     for data in (name, "new.csv"):
@@ -63,7 +63,7 @@ def test_all_commands_take_all_styles(name, run, done):
         found["p(yes)"], budgetline.load("m").predict_proba(gaps, available="auto")[:, 1], rtol=1e-9
     )
     told = run("predict", "m", "some.csv").err
-    assert told.endswith("error: column 'age', which the model needs here, is not in some.csv\n")
+    assert told.endswith("error: column 'age', which the model needs, is not in some.csv\n")
     assert done("report", "m", name, "-t", "buys", "--cv", 2, "--no-baselines")["measure"]["folds"] == 2
     groups = run("groups", name, "-t", "buys").out
     assert list(yaml.safe_load(groups)["groups"]) == ["age", "income", "job", "member"]
@@ -112,13 +112,14 @@ def test_inspect_shows_what_was_understood(run):
         "left out: (row names)",
     ]
     assert lines[-1] == (
-        "note tells nothing about new rows: 300 different texts in 300 rows; fit leaves it out, unless --keep-ids"
+        "note does not help to predict new rows: 300 different texts in 300 rows; fit leaves it out unless you add"
+        " --keep-ids"
     )
     draft = run("groups", "data.csv.gz", "-t", "buys")
     assert "note" not in yaml.safe_load(draft.out)["groups"]
-    assert "note (300 different texts in 300 rows); --keep-ids keeps them" in draft.err
+    assert "note (300 different texts in 300 rows); identifiers and free text do not help" in draft.err
     kept = run("groups", "data.csv.gz", "-t", "buys", "--keep-ids")
-    assert ("note" in yaml.safe_load(kept.out)["groups"], "left out, as" in kept.err) == (True, False)
+    assert ("note" in yaml.safe_load(kept.out)["groups"], "left out: note" in kept.err) == (True, False)
     cells = {line.split()[0]: line for line in lines[4:-1]}
     assert cells["column"].split() == ["column", "kind", "distinct", "missing", "values"]
     kinds = {"age": "integer", "income": "number", "job": "text", "member": "boolean", "day": "date", "note": "text"}
@@ -150,7 +151,7 @@ def test_inspect_of_other_files(run, done):
 def test_the_positive_class(metric, run, done):
     people().to_csv("data.csv", index=False)
     fitted = run("fit", "data.csv", "-t", "buys", "--alpha", "0.01", "--encoding", "none", "-o", "m")
-    assert "warning: left out, as they do not hold numbers: job" in fitted.err
+    assert "warning: left out because they do not hold numbers: job" in fitted.err
     model, X, y = budgetline.load("m"), people()[["age", "income", "member"]].astype(float), people()["buys"]
     found = done("curve", "m", "data.csv", "-t", "buys", "-m", metric, "--pos-label", "no")
     score = getattr(sk, f"{metric}_score")
@@ -163,8 +164,8 @@ def test_the_positive_class(metric, run, done):
     report = done("report", "m", "data.csv", "-t", "buys", "-m", metric, "--pos-label", "yes", "--no-baselines")
     assert report["measure"]["name"] == metric
     curve = ("curve", "m", "data.csv", "-t", "buys")
-    assert "'maybe' is not, the classes are 'no', 'yes'" in run(*curve, "-m", metric, "--pos-label", "maybe").err
-    assert "--pos-label is for metrics about one class" in run(*curve, "--pos-label", "yes").err
+    assert "not 'maybe': the classes are 'no', 'yes'" in run(*curve, "-m", metric, "--pos-label", "maybe").err
+    assert "--pos-label is for metrics of one class" in run(*curve, "--pos-label", "yes").err
 
 
 def test_raw_rows_are_handed_over():

@@ -112,7 +112,8 @@ def test_what_cannot_be_kept(model, run):
     for keep in ("prediction", "id,id"):
         name = keep.split(",")[0]
         assert (
-            f"--keep: the output would have two columns '{name}'" in run("predict", "m", "new.csv", "--keep", keep).err
+            f"--keep: the output would have two columns called '{name}'"
+            in run("predict", "m", "new.csv", "--keep", keep).err
         )
 
 

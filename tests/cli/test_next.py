@@ -98,12 +98,12 @@ ERRORS = {
     "no model": (["nope"], "nope: no such file"),
     "regression": (
         ["linear", "patients.csv", "--available", "age"],
-        "DATA is for classification, and linear is a regression",
+        "DATA is for classification, but linear is a regression",
     ),
     "nothing available": (["model", "patients.csv"], "DATA needs available groups that the model uses"),
     "column": (
         ["model", "patients.csv", "--available", "sex"],
-        "column 'sex', which the model needs here, is not in patients",
+        "column 'sex', which the model needs, is not in patients",
     ),
     "no file": (["model", "nope.csv", "--available", "age"], "nope.csv does not exist"),
     "no values": (["model", "gaps.csv", "--available", "age"], "NaN: column 'age', first in line 3"),

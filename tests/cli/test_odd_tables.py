@@ -140,11 +140,11 @@ WRONG = {
     "empty": (b"", "data.csv cannot be read as CSV: it is empty"),
     "blank": (b"\n\n  \n", "data.csv cannot be read as CSV: it holds no columns"),
     "only a header": (b"a,x,y\n", "data.csv holds no rows"),
-    "only the target": (table("y", Y), "data.csv has no column except 'y'"),
-    "1 row": (b"a,x,y\n1,red,yes\n", "data.csv: y has one class only, 'yes': there is nothing to tell apart (1 class)"),
+    "only the target": (table("y", Y), "data.csv has no columns except 'y'"),
+    "1 row": (b"a,x,y\n1,red,yes\n", "data.csv: y has only one class, 'yes': there is nothing to tell apart (1 class)"),
     "one class": (
         table("ay", A, ["no"] * N),
-        "data.csv: y has one class only, 'no': there is nothing to tell apart (1 class)",
+        "data.csv: y has only one class, 'no': there is nothing to tell apart (1 class)",
     ),
     "gaps in the target": (
         table("ay", A, ["", *Y[1:]]),

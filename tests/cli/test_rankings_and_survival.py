@@ -132,7 +132,7 @@ def test_exports_are_those_of_python(searches, run, done):
 
 def test_the_task_follows_from_the_columns_or_is_asked_for(searches, run, done):
     found = run("fit", "train.svm", *PLAIN, "-o", "m")
-    assert "ranking: the file has queries (else: --task regression)" in found.err
+    assert "ranking: the file has queries (to override: --task regression)" in found.err
     assert done("fit", "train.svm", "--task", "regression", *PLAIN, "-o", "r")["task"] == "regression"
     assert budgetline.load("r").feature_names_in_.tolist() == list("123456")  # the query is no feature
     found = done("curve", "r", "train.svm", "-m", "ndcg@5")
@@ -166,20 +166,26 @@ def test_reports_in_python_have_the_same_parts(patients):
 
 
 REFUSED = {
-    "no queries": (["fit", "train.csv", "-t", "grade", "--task", "ranking"], "name the column of queries, --qid NAME"),
+    "no queries": (
+        ["fit", "train.csv", "-t", "grade", "--task", "ranking"],
+        "needs queries: name their column with --qid NAME",
+    ),
     "no events": (["fit", "patients.csv", "-t", "months", "--task", "survival"], "--time NAME --event NAME"),
     "qid of a regression": (["fit", "train.csv", *SEARCH, "--task", "regression"], "--qid is for --task ranking"),
     "event of classes": (["fit", "patients.csv", *PATIENT, "--task", "classification"], "--event is for --task surv"),
-    "both": (["fit", "train.csv", *SEARCH, "--event", "a"], "use one of --qid, for rankings, and --event, for"),
+    "both": (["fit", "train.csv", *SEARCH, "--event", "a"], "use either --qid, for rankings, or --event, for"),
     "unknown query": (["fit", "train.csv", "-t", "grade", "--qid", "nope"], "--qid: column 'nope' is not in train.csv"),
     "unknown event": (["fit", "patients.csv", "-t", "months", "--event", "dead"], "--event: column 'dead' is not in"),
     "loss": (
         ["fit", "train.csv", *SEARCH, "--loss", "poisson"],
-        "--loss poisson is for regression, and",
+        "--loss poisson is for regression, but",
     ),
-    "stream": (["fit", "train.csv", *SEARCH, "--stream"], "--stream is not for --task ranking, which needs chunks"),
+    "stream": (
+        ["fit", "train.csv", *SEARCH, "--stream"],
+        "--stream does not work with --task ranking, which needs chunks",
+    ),
     "time alone": (["fit", "patients.csv", "--time", "months"], "--time needs --event NAME"),
-    "folds": (["fit", "train.csv", *SEARCH, "--fold-by", "a"], "use one of --fold-by and --qid"),
+    "folds": (["fit", "train.csv", *SEARCH, "--fold-by", "a"], "use either --fold-by or --qid"),
     "folds of patients": (["fit", "patients.csv", *PATIENT, "--fold-by", "a"], "--fold-by is for regression and class"),
     "text as grades": (
         ["fit", "train.csv", "--qid", "grade", "-t", "query"],
@@ -189,29 +195,35 @@ REFUSED = {
     "numbers as events": (["fit", "patients.csv", "-t", "months", "--event", "a"], "events must be true or false"),
     "negative grades": (["fit", "train.csv", "-t", "a", "--qid", "query"], "grades of relevance from 0 to 30"),
     "negative times": (["fit", "patients.csv", "-t", "a", "--event", "died"], "times must not be negative"),
-    "curve without queries": (["curve", "m", "train.csv", "-t", "grade"], "the model is a ranking: name the column of"),
+    "curve without queries": (["curve", "m", "train.csv", "-t", "grade"], "the model needs queries: name their column"),
     "curve without events": (
         ["curve", "s", "patients.csv", "-t", "months"],
-        "name the columns, --time NAME --event",
+        "name their columns with --time NAME --event",
     ),
-    "metric": (["curve", "m", "train.csv", *SEARCH, "-m", "roc_auc"], "accuracy and roc_auc are not for AnytimeRanker"),
-    "metric of times": (["curve", "s", "patients.csv", *PATIENT, "-m", "r2"], "metric 'r2' is not for AnytimeSurvival"),
-    "metric and qid": (["curve", "r", "train.csv", *SEARCH, "-m", "r2"], "--qid is for metrics of rankings"),
+    "metric": (
+        ["curve", "m", "train.csv", *SEARCH, "-m", "roc_auc"],
+        "accuracy and roc_auc are not available for AnytimeRanker",
+    ),
+    "metric of times": (["curve", "s", "patients.csv", *PATIENT, "-m", "r2"], "is not available for AnytimeSurvival"),
+    "metric and qid": (["curve", "r", "train.csv", *SEARCH, "-m", "r2"], "--qid is for ranking metrics"),
     "event of a regression": (
         ["curve", "r", "train.csv", "-t", "grade", "--event", "a"],
-        "--event is for survival times, and",
+        "--event is for survival times, but",
     ),
-    "report": (["report", "m", "--qid", "query"], "--qid, --event and --fold-by are columns of DATA"),
-    "report without queries": (["report", "m", "train.csv", "-t", "grade"], "name the column of queries"),
-    "probabilities": (["predict", "m", "train.csv", "--proba"], "--proba is for classification, and m is a ranking"),
-    "rows to decide": (["next", "s", "patients.csv", "--available", "a"], "is for classification, and s is a survival"),
+    "report": (["report", "m", "--qid", "query"], "--qid, --event and --fold-by name columns of DATA"),
+    "report without queries": (["report", "m", "train.csv", "-t", "grade"], "needs queries: name their column"),
+    "probabilities": (["predict", "m", "train.csv", "--proba"], "--proba is for classification, but m is a ranking"),
+    "rows to decide": (["next", "s", "patients.csv", "--available", "a"], "is for classification, but s is a survival"),
     "plan refitted": (["plan", "m", "train.csv", *SEARCH, "-b", "2"], "plans of AnytimeRanker are not refitted"),
     "format": (["export", "m", "--to", "lucene", "-o", "m.json"], "lucene"),
     "suffix": (["export", "m", "--to", "solr", "-o", "m.onnx"], "its name must end in .json"),
-    "stage of onnx": (["export", "m", "--stage", "1", "-o", "m.onnx"], "an ONNX graph holds all stages: leave --stage"),
+    "stage of onnx": (
+        ["export", "m", "--stage", "1", "-o", "m.onnx"],
+        "an ONNX graph holds all stages: leave out --stage",
+    ),
     "all of pmml": (["export", "m", "--to", "pmml", "--all-stages", "-o", "m.pmml"], "a PMML file holds one stage"),
-    "encoding": (["export", "e", "--to", "solr", "-o", "m.json"], "format 'solr' holds no encoding"),
-    "explore": (["explore", "train.svm", "--no-open"], "explore knows no rankings"),
+    "encoding": (["export", "e", "--to", "solr", "-o", "m.json"], "format 'solr' cannot hold the encoding"),
+    "explore": (["explore", "train.svm", "--no-open"], "explore does not support rankings"),
     "no query in a line": (["fit", "holes.svm", "-t", "target"], "holes.svm: 1 lines have no qid"),
     "no svmlight": (["fit", "broken.svm", "-t", "target"], "broken.svm: "),
 }

@@ -46,10 +46,10 @@ def test_wrong_uses_of_fold_by(run):
     assert "--fold-by: column 'Patient' is not in visits.csv (did you mean 'patient'?)" in (
         run(*report, "--cv", 3, "--fold-by", "Patient").err
     )
-    assert "the rows are of 25 groups, too few for 40 folds: use 25 or fewer" in (
+    assert "the rows belong to 25 groups, too few for 40 folds: use 25 or fewer" in (
         run(*report, "--cv", 40, "--fold-by", "patient").err
     )
-    assert "--fold-by are columns of DATA: add DATA" in run("report", "m", "--fold-by", "patient").err
+    assert "--fold-by name columns of DATA: add DATA" in run("report", "m", "--fold-by", "patient").err
 
 
 # -- rows without a target -------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_many_classes_are_refused_with_advice_that_works(run, done):
     found = run("fit", "prices.csv", "-t", "y", "--encoding", "none")
     assert found.err.endswith(
         "the target 'y' holds more than 50 classes, such as 'A0', 'A1': if these are numbers, write them like 1234.5; "
-        "--task classification learns all of them, slowly\n"
+        "--task classification learns all of them, but slowly\n"
     )
     learned = ("--schedule", "cheapest", "--cv", 2, "--encoding", "none", "--alpha", 1)
     found = run("fit", "prices.csv", "-t", "y", *learned, "--task", "classification")

@@ -256,12 +256,12 @@ def test_nhanes_drop_leaves_components_out(drop):
 
 
 def test_nhanes_unknown_component_is_named_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"'XYZ'.*known are BMX, BPX, .*WHQ"):
+    with pytest.raises(ValueError, match=r"'XYZ'.*known components are BMX, BPX, .*WHQ"):
         load_nhanes(drop=("DIQ", "XYZ"))
 
 
 def test_nhanes_cannot_drop_everything():
-    with pytest.raises(ValueError, match="drop leaves no component"):
+    with pytest.raises(ValueError, match="drop removes all components"):
         load_nhanes(drop=load_nhanes().feature_groups.names)
 
 

@@ -69,5 +69,5 @@ def test_devices_that_are_not_there():
         open_data((X, y), device=3)
     with pytest.raises(ValueError, match="device='gpu' is not a device of PyTorch"):
         AnytimeRegressor().fit(open_data((X, y), device="gpu"))
-    with pytest.raises(ValueError, match=r"device='cuda:99': PyTorch finds \d+ GPUs here"):
+    with pytest.raises(ValueError, match=r"device='cuda:99': PyTorch finds \d+ GPUs on this machine"):
         AnytimeRegressor().fit(open_data((X, y), device="cuda:99"))

@@ -285,7 +285,7 @@ def test_perfect_separation_with_ridge_is_an_ordinary_problem(alpha):
 def test_one_class_only_is_an_error():
     X, _ = data(2)
     for estimator in (AnytimeClassifier(GROUPS), AnytimeClassifierCV(GROUPS)):
-        with pytest.raises(ValueError, match="one class only, 'no'"):
+        with pytest.raises(ValueError, match="only one class, 'no'"):
             estimator.fit(X, ["no"] * len(X))
         with pytest.raises(NotFittedError):
             estimator.predict(X)

@@ -205,7 +205,7 @@ def test_a_sequence_that_ended_early_is_chosen_from(kind):
     plan = model.plan(100, time_limit=LONG)
     assert set(plan.groups) == set(model.sequence_.groups)
     left = next(name for name in COLUMNS if name not in model.sequence_.groups)
-    with pytest.raises(ValueError, match=f"'{left}' must be in, but the model knows nothing of it"):
+    with pytest.raises(ValueError, match=f"'{left}' must be in, but it is unknown to the model"):
         model.plan(100, include=[left])
     if kind == "squared":  # moments know all groups
         assert len(AnytimeRegressor(GROUPS, max_groups=3).fit(table(), target(kind)).plan(100).groups) == 5
@@ -328,7 +328,7 @@ def test_a_correction_leaves_out_what_noise_explains():
     assert plan.value == pytest.approx(plan.explained - lost)
     assert plan.bound == pytest.approx(plan.value)
     assert "optimal, less the correction" in repr(plan)
-    assert "less a correction for noise" in str(plan.certificate)
+    assert "minus a correction for noise" in str(plan.certificate)
     plan.certificate.verify(model.moments_)
     forced = model.plan(100, include=["5"], time_limit=LONG)
     assert set(forced.groups) == {"0", "1", "5"}

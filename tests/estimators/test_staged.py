@@ -139,7 +139,7 @@ def by_hand_on_all(*prefixes):
     [
         ({"budget": -1}, "budget must be a cost ≥ 0"),
         ({"stage": 5}, "stage must be between 0 and 4"),
-        ({"budget": 1, "stage": 1}, "give at most one of"),
+        ({"budget": 1, "stage": 1}, "pass at most one of"),
         ({"available": ["zz"]}, "unknown group 'zz' in available"),
         ({"available": "auto"}, "prefixes only"),
     ],
@@ -389,7 +389,7 @@ def test_what_needs_a_linear_model_says_so():
     model = StagedEstimators(Ridge(), AnytimeRegressor(GROUPS)).fit(X, y)
     with pytest.raises(TypeError, match="StagedEstimators has no linear model"):
         certify(model)
-    with pytest.raises(TypeError, match="to_onnx takes a fitted AnytimeRegressor"):
+    with pytest.raises(TypeError, match="to_onnx accepts a fitted AnytimeRegressor"):
         to_onnx(model)
     with pytest.raises(TypeError, match="has no linear model"):
         budget_curve(model, model.order_estimator_.moments_)

@@ -127,7 +127,7 @@ def test_a_cascade_needs_queries_and_one_score(learned):
     model, X, y, qid = learned
     with pytest.raises(ValueError, match="needs qid"):
         cascade(model, X, y, None, budget=5)
-    with pytest.raises(ValueError, match="evaluated by y, the grade of every row"):
+    with pytest.raises(ValueError, match="needs y, the grade of every row"):
         cascade(model, X, None, qid, budget=5)
     with runner(model) as running, pytest.raises(TypeError, match="cascade must be a Cascade, such as"):
         running.rank(list(X[:3]), ((1, 3), (10,)))
@@ -237,7 +237,7 @@ def test_cascades_that_are_none_are_refused(case):
 def test_models_without_one_score_have_no_cascade(learned):
     model, X, y, qid = learned
     many = AnytimeClassifier(GROUPS, rule="omp").fit(X, y > 0)
-    with pytest.raises(TypeError, match="ranks by the one score that a model predicts, which AnytimeClassifier does"):
+    with pytest.raises(TypeError, match="needs a model that predicts one score, which AnytimeClassifier does"):
         cascades(many, X, y, qid)
     extractors = dict.fromkeys(GROUPS.names)
     with AnytimeRunner(many, extractors) as running, pytest.raises(TypeError, match="which AnytimeClassifier does not"):

@@ -157,10 +157,10 @@ def test_a_linear_reading_is_interpolation(curve, budget):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([], []), "one length"),
-        (([0, 1], [0.0]), "one length"),
-        (([[0, 1]], [[0, 1]]), "one length"),
-        (([1, 2], [0.0, 1.0]), "starts at cost 0"),
+        (([], []), "equal length"),
+        (([0, 1], [0.0]), "equal length"),
+        (([[0, 1]], [[0, 1]]), "equal length"),
+        (([1, 2], [0.0, 1.0]), "start at cost 0"),
         (([0, 2, 1], [0.0, 1.0, 2.0]), "not decrease"),
         (([0, np.nan], [0.0, 1.0]), "finite"),
         (([0, np.inf], [0.0, 1.0]), "finite"),

@@ -105,7 +105,7 @@ def test_labels():
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="no curves"):
         BudgetCurveDisplay({})
-    with pytest.raises(ValueError, match="do not share an axis: mse, r2"):
+    with pytest.raises(ValueError, match="cannot share an axis: mse, r2"):
         BudgetCurveDisplay({"a": BudgetCurve([0], [0], "r2"), "b": BudgetCurve([0], [0], "mse")})
 
 
@@ -126,7 +126,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
 def test_a_name_is_for_one_estimator():
     X = np.random.default_rng(0).normal(size=(20, 2))
     model = AnytimeRegressor().fit(X, X[:, 0])
-    with pytest.raises(ValueError, match="a mapping names its own"):
+    with pytest.raises(ValueError, match="a mapping has its own names"):
         BudgetCurveDisplay.from_estimator({"a": model}, X, X[:, 0], name="b")
 
 
@@ -189,9 +189,9 @@ def test_bounds_on_other_metrics_are_refused(fitted):
     models, X, y = fitted
     bound = models["forward"].certificate(time_limit=0).curve()
     for metric in ("mse", "r2", "gain"):
-        with pytest.raises(ValueError, match=f"a bound is about metric 'explained', not about '{metric}'"):
+        with pytest.raises(ValueError, match=f"a bound applies to metric 'explained', not to '{metric}'"):
             BudgetCurveDisplay.from_estimator(models["forward"], X, y, metric=metric, bound=bound)
-    with pytest.raises(ValueError, match="not about 'r2'"):
+    with pytest.raises(ValueError, match="not to 'r2'"):
         BudgetCurveDisplay(BudgetCurve([0], [0])).plot(bound=BudgetCurve([0], [0], "r2"))
     with pytest.raises(TypeError, match=r"bound must be a BudgetCurve, .* not Certificate"):
         BudgetCurveDisplay(BudgetCurve([0], [0])).plot(bound=models["forward"].certificate(time_limit=0))

@@ -205,7 +205,7 @@ def test_effects_name_the_class_that_up_means():
 def test_an_unknown_effect_is_named():
     X, signal = raw_table()
     effects = AnytimeRegressor(encoding="spline").fit(X, signal).effects(stage=1)
-    with pytest.raises(KeyError, match=r"no effect of 'wages' at stage 1: there are"):
+    with pytest.raises(KeyError, match=r"no effect of 'wages' at stage 1: the effects are"):
         effects["wages"]
 
 

@@ -54,7 +54,7 @@ def test_splitters_get_the_groups_and_lists_are_kept():
 
 def test_groups_that_make_no_folds():
     _, y, groups = visits()
-    with pytest.raises(ValueError, match="the rows are of 3 groups, too few for 5 folds: use 3 or fewer"):
+    with pytest.raises(ValueError, match="the rows belong to 3 groups, too few for 5 folds: use 3 or fewer"):
         splits_of(5, y, np.arange(len(y)) % 3)
     assert len(splits_of(3, y > 0, np.arange(len(y)) % 3, classifier=True)) == 3
     with pytest.raises(ValueError, match="need two or more"):
@@ -115,7 +115,7 @@ def test_estimators_with_folds_of_their_own_get_the_groups_of_their_rows():
 
 def test_queries_and_groups_are_not_given_together():
     X, y, groups = visits()
-    with pytest.raises(ValueError, match="pass one of qid and groups"):
+    with pytest.raises(ValueError, match="pass only one of qid and groups"):
         cross_val_budget_curve(AnytimeRegressor(), X, y, qid=groups, groups=groups)
 
 
@@ -123,4 +123,4 @@ def test_folds_in_words():
     assert folds_in_words(make_folds(3, True, grouped=True)) == (
         "groups of rows shuffled with seed 0, classes in equal shares"
     )
-    assert folds_in_words(GroupKFold(3)) == "groups of rows in their order"
+    assert folds_in_words(GroupKFold(3)) == "groups of rows in their original order"

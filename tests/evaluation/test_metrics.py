@@ -307,9 +307,9 @@ def test_what_is_not_about_one_class():
     model = AnytimeClassifier(GROUPS, COSTS).fit(X, y)
     with pytest.raises(ValueError, match=r"pos_label=1 is not a valid label.*pos_label="):
         budget_curve(model, X, y, metric="f1")
-    with pytest.raises(ValueError, match="must be one of two: 'maybe' is not, the classes are 'no', 'yes'"):
+    with pytest.raises(ValueError, match="must be one of two classes, not 'maybe': the classes are 'no', 'yes'"):
         budget_curve(model, X, y, metric="f1", pos_label="maybe")
-    with pytest.raises(ValueError, match="'a' is not, this is a regression"):
+    with pytest.raises(ValueError, match="not 'a': this is a regression"):
         budget_curve(AnytimeRegressor(GROUPS).fit(X, Y), X, Y, metric="f1", pos_label="a")
     for metric in ("accuracy", "roc_auc", "ndcg@5"):
         with pytest.raises(ValueError, match=f"'{metric}' is about all classes: it accepts no pos_label"):
@@ -441,7 +441,7 @@ def test_what_metrics_refuse():
     two_targets, _, Y, _ = fitted(2)
     qid = np.zeros(len(y))
     for error, message, call in [
-        (ValueError, "unknown metric 'msee'; known are", lambda: budget_curve(regressor, X, y, metric="msee")),
+        (ValueError, "unknown metric 'msee'; the known", lambda: budget_curve(regressor, X, y, metric="msee")),
         (ValueError, "unknown metric 'ndcg@0'", lambda: budget_curve(regressor, X, y, metric="ndcg@0")),
         (TypeError, "metric must be a name", lambda: budget_curve(regressor, X, y, metric=3)),
         (TypeError, "metric must be a name", lambda: budget_curve(regressor, X, y, metric=["mse"])),
@@ -450,9 +450,9 @@ def test_what_metrics_refuse():
         (ValueError, "for classifiers, not for Any", lambda: budget_curve(regressor, X, y, metric="log_loss")),
         (ValueError, "for regressors, not for Any", lambda: budget_curve(classifier, Xc, yc, metric="mse")),
         (ValueError, "for regressors, not for Any", lambda: budget_curve(classifier, Xc, yc, metric="r2")),
-        (ValueError, "y of two values", lambda: budget_curve(regressor, X[:3], [1, 2, 3], metric="accuracy")),
-        (ValueError, "y of two values", lambda: budget_curve(regressor, X[:3], [1, 2, 3], metric="roc_auc")),
-        (ValueError, "y of two values", lambda: budget_curve(two_targets, X, Y > 7, metric="accuracy")),
+        (ValueError, "y with two values", lambda: budget_curve(regressor, X[:3], [1, 2, 3], metric="accuracy")),
+        (ValueError, "y with two values", lambda: budget_curve(regressor, X[:3], [1, 2, 3], metric="roc_auc")),
+        (ValueError, "y with two values", lambda: budget_curve(two_targets, X, Y > 7, metric="accuracy")),
         (ValueError, "1 of the classes", lambda: budget_curve(classifier, Xc[:3], ["yes"] * 3, metric="roc_auc")),
         (ValueError, "2 of the classes", lambda: budget_curve(three, X3[:2], ["yes", "no"], metric="roc_auc")),
         (ValueError, "needs qid", lambda: budget_curve(regressor, X, y, metric="ndcg@5")),
@@ -469,9 +469,9 @@ def test_what_metrics_refuse():
         (NotFittedError, "not fitted yet", lambda: budget_curve(AnytimeRegressor(), X, y)),
         (TypeError, "no stages", lambda: budget_curve(LinearRegression().fit(X, y), X, y)),
         (ValueError, "do not determine", lambda: budget_curve(regressor, Moments.from_data(X, y), metric="accuracy")),
-        (ValueError, "pass none", lambda: budget_curve(regressor, Moments.from_data(X, y), y)),
+        (ValueError, "do not pass them", lambda: budget_curve(regressor, Moments.from_data(X, y), y)),
         (ValueError, "there are 3 features", lambda: budget_curve(regressor, Moments.from_data(X[:, :3], y))),
-        (ValueError, "of 2 targets", lambda: budget_curve(regressor, Moments.from_data(X, Y))),
+        (ValueError, "have 2 targets", lambda: budget_curve(regressor, Moments.from_data(X, Y))),
         (ValueError, "squared error only", lambda: budget_curve(classifier, Moments.from_data(X, y))),
     ]:  # fmt: skip
         with pytest.raises(error, match=message):

@@ -77,9 +77,9 @@ def test_one_class_of_several():
     k = model.classes_.tolist().index("low")
     observed, _ = calibration_curve(target == "low", model.predict_proba(X)[:, k], n_bins=4, strategy="quantile")
     np.testing.assert_allclose(curve.observed, observed)
-    with pytest.raises(ValueError, match="pos_label is needed: there are 'high', 'low'"):
+    with pytest.raises(ValueError, match="pos_label is needed: the classes are 'high', 'low'"):
         ReliabilityDisplay.from_estimator(model, X, target)
-    with pytest.raises(ValueError, match="pos_label 'x' is no class"):
+    with pytest.raises(ValueError, match="pos_label 'x' is not a class"):
         ReliabilityDisplay.from_estimator(model, X, target, pos_label="x")
 
 
@@ -106,7 +106,7 @@ def test_coverage_of_a_regression_and_of_classes():
 def test_errors_say_what_to_do():
     X, y = table()
     regressor = AnytimeRegressor().fit(X, y)
-    with pytest.raises(TypeError, match="CoverageDisplay shows the intervals"):
+    with pytest.raises(TypeError, match="CoverageDisplay is for regression"):
         ReliabilityDisplay.from_estimator(regressor, X, y)
     with pytest.raises(ValueError, match="fit AnytimeRegressorCV"):
         CoverageDisplay.from_estimator(regressor, X, y)
@@ -115,7 +115,7 @@ def test_errors_say_what_to_do():
     with pytest.raises(ValueError, match="there are 1 predictions and 2 costs"):
         CoverageDisplay.from_predictions([1.0], [([0.0], [2.0])], [0.0, 1.0])
     for given in ({"pos_label": "z"}, {"pos_label": 2}):
-        with pytest.raises(ValueError, match=r"is no class: there are '0', '1'"):
+        with pytest.raises(ValueError, match=r"is not a class: the classes are '0', '1'"):
             ReliabilityDisplay.from_predictions([0, 1], [0.2, 0.8], **given)
     with pytest.raises(ValueError, match=r"predictions have shape \(300,\), but the targets need \(300, 1\)"):
         CoverageDisplay.from_estimator(AnytimeRegressorCV().fit(X, y), X, y[:, None])

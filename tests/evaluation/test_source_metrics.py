@@ -60,7 +60,7 @@ def test_errors():
     source = open_data((heart.data, heart.target), chunk_rows=100)
     with pytest.raises(ValueError, match="sources hold y"):
         budget_curve(REGRESSOR, source, heart.target)
-    with pytest.raises(ValueError, match="2 features, the model was fitted on"):
+    with pytest.raises(ValueError, match="2 features, but the model was fitted on"):
         budget_curve(REGRESSOR, open_data((heart.data[:, :2], heart.target)))
     with pytest.raises(ValueError, match=r"rows 200 to 299: label 7 in y"):
         budget_curve(CLASSIFIER, open_data((heart.data, np.where(np.arange(303) == 250, 7, 0)), chunk_rows=100))
@@ -86,5 +86,5 @@ def test_searches_are_seen_through_and_queries_are_not_ignored():
         np.testing.assert_allclose(budget_curve(search, held, metric="mse").values, truth, rtol=1e-10)
         with pytest.raises(ValueError, match=f"{name} hold y, weights and queries"):
             budget_curve(search, held, qid=heart.target)
-        with pytest.raises(TypeError, match=f"{name} evaluate an estimator of budgetline itself, not Pipeline"):
+        with pytest.raises(TypeError, match=f"{name} can evaluate only an estimator of budgetline, not Pipeline"):
             budget_curve(make_pipeline(search.best_estimator_), held)

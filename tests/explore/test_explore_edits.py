@@ -92,10 +92,10 @@ def test_groups_come_from_yaml_and_go_back_to_it(state, data):
         ({"kind": "set_costs", "costs": {"age": "x"}}, "must be a finite number"),
         ({"kind": "set_costs", "costs": {"age": -1}}, "'age' must be finite and not negative"),
         ({"kind": "set_costs", "costs": {"nobody": 1}}, "no group 'nobody'"),
-        ({"kind": "rename_group", "group": "age", "name": "dose"}, "there is a group 'dose' already"),
+        ({"kind": "rename_group", "group": "age", "name": "dose"}, "there is already a group 'dose'"),
         ({"kind": "rename_group", "group": "age", "name": " "}, "must not be empty"),
         ({"kind": "rename_group", "group": "age", "name": "x" * 300}, "at most 200 characters"),
-        ({"kind": "merge_groups", "groups": ["age"]}, "two groups or more"),
+        ({"kind": "merge_groups", "groups": ["age"]}, "two or more groups"),
         ({"kind": "split_group", "group": "age"}, "only one column"),
         ({"kind": "set_requires", "group": "age", "requires": ["age"]}, "requires itself"),
         ({"kind": "leave_out", "columns": ["y"]}, "'y' is the target"),
@@ -109,7 +109,7 @@ def test_groups_come_from_yaml_and_go_back_to_it(state, data):
         ({"kind": "choose", "available": ["nobody"]}, "no group 'nobody'"),
         ({"kind": "import_groups", "yaml": "groups: ["}, "not valid YAML"),
         ({"kind": "import_groups", "yaml": "groups: {a: {columns: [y]}}"}, "'y' is the target"),
-        ({"kind": "choose", "shared": 2 * [{"name": "v", "cost": 1, "groups": ["age"]}]}, "a shared cost 'v' already"),
+        ({"kind": "choose", "shared": 2 * [{"name": "v", "cost": 1, "groups": ["age"]}]}, "already a shared cost 'v'"),
         ({"kind": "choose", "shared": [{"name": "v", "cost": 1, "groups": []}]}, "has no groups"),
     ],
 )
@@ -134,7 +134,7 @@ def test_columns_that_do_not_help_are_left_out_as_on_the_command_line(tmp_path, 
     assert state.left_out == ("PassengerId", "same", "empty")
     assert data.unhelpful["same"] == "the same value in every row"
     assert main(["fit", data.place, "-t", "y", "--no-cv", "-o", str(tmp_path / "m.budgetline")]) == 0
-    assert f"PassengerId ({data.unhelpful['PassengerId']}); --keep-ids" in capfd.readouterr().err
+    assert f"PassengerId ({data.unhelpful['PassengerId']}); identifiers and free text" in capfd.readouterr().err
     back = edited(state, data, {"kind": "new_group", "columns": ["same"]})
     assert back.left_out == ("PassengerId", "empty")
     switched = edited(state, data, target("PassengerId"), target("y"))
@@ -262,7 +262,7 @@ def test_a_session_is_found_again_and_only_for_its_data(data, tmp_path):
         start_session(Data(data.place, ";"), path)
     other = tmp_path / "other.csv"
     other.write_text("age,y\n1,2\n3,4\n5,7\n")
-    with pytest.raises(ValueError, match="session of other data"):
+    with pytest.raises(ValueError, match="session for other data"):
         start_session(Data(str(other)), path)
     assert start_session(Data(str(other)), path, new=True).state == opening_state(Data(str(other)))
     path.write_text("{}")

@@ -136,7 +136,7 @@ def test_an_order_that_is_not_final_is_called_so(small, visit):
         page = explorer.page
         page.route("**/api/results*", as_first)
         explorer.button("Predict y").click()
-        page.get_by_text("A first order. It may still change").wait_for()
+        page.get_by_text("This is a first order. It may still change").wait_for()
         assert page.locator("#order-result").get_attribute("data-fresh") == "false"
         assert page.locator("#order-curve").is_hidden()
         assert explorer.order()[0] == "weight"
@@ -405,7 +405,7 @@ def test_the_page_says_that_another_program_changed_the_session(small, browser, 
         kept = explorer.download("Session", tmp_path)  # as the page advises
         explorer.expected.append("net::ERR")
         explorer.button("Stop budgetline").click()
-        explorer.page.get_by_role("status").filter(has_text="The last changes were not saved").wait_for()
+        explorer.page.get_by_role("status").filter(has_text="Your last changes were not saved").wait_for()
         explorer.context.close()
         assert explorer.trouble == []
     assert '"cost": 9.0' in kept.read_text()

@@ -166,7 +166,7 @@ def test_labels_of_other_kinds(dtype):
         ([[True, False], ["a", "b"]], "mixes labels"),
         ([[0.0, 1.0], [np.nan, 1.0]], "chunk 1: Input y contains NaN"),
         ([["a", "b"], np.array(["a", None], dtype=object)], "chunk 1"),
-        ([["a", "a"], ["a", "a"]], "one class only"),
+        ([["a", "a"], ["a", "a"]], "only one class"),
         ([[0.5, 1.5], [0.25, 0.1]], "continuous"),
         ([[[0, 1], [1, 0]], [[0, 1], [1, 0]]], "one target"),
     ],

@@ -87,7 +87,7 @@ def test_what_requirements_add_is_named():
 
 def test_timeliness_of_sequences_that_must_begin_with_groups_is_refused(both, without):
     """A sequence begins with nothing, so bounds on sets that hold a group do not bound it."""
-    with pytest.raises(ValueError, match="about sets with ecg and without cp has no timeliness"):
+    with pytest.raises(ValueError, match="for sets with ecg and without cp has no timeliness"):
         both.certificate.timeliness()
     assert "timeliness" not in repr(both.certificate)
     best = without.certificate.timeliness()

@@ -172,13 +172,13 @@ REFUSED = {
         "format must be one of solr, elasticsearch, opensearch, vespa, pmml, got 'lucene'",
     ),
     "no text": ({"format": ["solr"]}, "format must be one of"),
-    "name": ({"name": "my-model"}, "name must be letters, digits and underscores, not first a digit, got 'my-model'"),
+    "name": ({"name": "my-model"}, "name must be letters, digits and underscores, no digit first, got 'my-model'"),
     "first digit": ({"name": "1a"}, "name must be letters"),
     "no name": ({"name": None}, "name must be letters"),
     "stage": ({"stage": 9}, "stage must be"),
     "both": ({"stage": 1, "budget": 2}, "budget"),
-    "all and one": ({"stage": 1, "all_stages": True}, "leave stage and budget out"),
-    "all and budget": ({"budget": 1, "all_stages": True}, "leave stage and budget out"),
+    "all and one": ({"stage": 1, "all_stages": True}, "leave out stage and budget"),
+    "all and budget": ({"budget": 1, "all_stages": True}, "leave out stage and budget"),
     "stage 0": ({"budget": 0}, "stage 0 has no columns"),
     "pmml": ({"format": "pmml", "all_stages": True}, "a PMML file holds one stage"),
 }
@@ -208,17 +208,17 @@ def test_models_that_are_not_one_linear_function_are_refused():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     frame = pd.DataFrame({"age": X[:, 0], "kind": np.where(X[:, 1] > 0, "x", "y")})
-    with pytest.raises(TypeError, match="holds no encoding, which 'age', 'kind' need: use to_onnx"):
+    with pytest.raises(TypeError, match="cannot hold the encoding that 'age', 'kind' need: use to_onnx"):
         to_linear_format(AnytimeRegressor(encoding="linear").fit(frame, X[:, 0]), format="solr")
     many, _ = fitted("3 classes")
     for format in ("solr", "elasticsearch", "vespa"):
-        with pytest.raises(TypeError, match="holds one score, the model has 3: use to_onnx"):
+        with pytest.raises(TypeError, match="holds one score, but the model has 3: use to_onnx"):
             to_linear_format(many, format=format)
-    with pytest.raises(TypeError, match="holds one score, the model has 2"):
+    with pytest.raises(TypeError, match="holds one score, but the model has 2"):
         to_linear_format(AnytimeRegressor().fit(X, X), format="pmml")
     loss = ConvexLoss(np.exp, np.exp)
     for model in (AnytimeRegressor(loss=loss).fit(X, X[:, 0] ** 2), fitted("2 classes")[0], fitted("poisson")[0]):
-        with pytest.raises(TypeError, match="PMML holds linear predictions, and the loss is"):
+        with pytest.raises(TypeError, match="PMML holds only linear predictions, but the loss is"):
             to_linear_format(model, format="pmml")
-    with pytest.raises(TypeError, match="takes a fitted"):
+    with pytest.raises(TypeError, match="accepts a fitted"):
         to_linear_format(StagedEstimators(AnytimeRegressor(), AnytimeRegressor()), format="solr")

@@ -206,7 +206,7 @@ def test_what_cannot_be_exported_is_refused():
     loss = ConvexLoss(np.cosh, np.sinh, np.cosh)
     with pytest.raises(TypeError, match="loss is a ConvexLoss"):
         budgetline.to_onnx(AnytimeRegressor(GROUPS, loss=loss, alpha=0.1).fit(X, y / 10))
-    with pytest.raises(TypeError, match=r"to_onnx takes a fitted .* got str"):
+    with pytest.raises(TypeError, match=r"to_onnx accepts a fitted .* got str"):
         budgetline.to_onnx("model")
     with pytest.raises(ValueError, match="not fitted"):
         budgetline.to_onnx(AnytimeRegressor())

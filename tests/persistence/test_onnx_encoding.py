@@ -277,7 +277,7 @@ def test_a_column_whose_name_is_taken_is_refused(name):
 
 def test_levels_that_are_no_text_are_refused():
     X = np.array([["Ulm"], ["\ud800"]] * 20, dtype=object)
-    with pytest.raises(ValueError, match="column 'x0' cannot be exported: its categories are no valid text"):
+    with pytest.raises(ValueError, match="column 'x0' cannot be exported: its categories are not valid text"):
         budgetline.to_onnx(AnytimeRegressor(encoding="linear").fit(X, np.arange(40) % 2))
 
 

@@ -455,7 +455,7 @@ def test_only_fitted_models_are_saved(tmp_path):
         "NoneType": None,
     }
     for name, other in others.items():
-        with pytest.raises(TypeError, match=f"save takes a fitted AnytimeRegressor.*got {name}"):
+        with pytest.raises(TypeError, match=f"save accepts a fitted AnytimeRegressor.*got {name}"):
             budgetline.save(other, tmp_path / "model")
     broken = copy.deepcopy(case("regressor")[1])
     broken.model_.stages.coef_path[0, 0, 0] = np.nan

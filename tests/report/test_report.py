@@ -118,9 +118,9 @@ def shuffled(folds, classes=False):
     [
         (3, "3 folds (rows shuffled with seed 7, classes in equal shares)"),
         (None, "5 folds (rows shuffled with seed 7, classes in equal shares)"),
-        (KFold(4), "4 folds (rows in their order)"),
+        (KFold(4), "4 folds (rows in their original order)"),
         (KFold(4, shuffle=True, random_state=None), "4 folds (rows shuffled)"),
-        (GroupKFold(2), "2 folds (groups of rows in their order)"),
+        (GroupKFold(2), "2 folds (groups of rows in their original order)"),
         ([(np.arange(0, 303, 2), np.arange(1, 303, 2))] * 2, "2 folds (as given)"),
     ],
 )
@@ -224,7 +224,7 @@ def test_the_report_says_when_more_is_not_better():
     assert truth.values.max() > truth.values[-1] + truth.errors[-1]
     assert re.search(rf"with {best:.0f} groups? and .* with all 30\. Stop at a budget of {best:.0f}", summary.warning)
     assert summary.warning in re.sub(r"\\(.)", r"\1", summary.to_markdown())
-    assert re.match(r"\d+ of 30 cost units buy .*held-out .*, then it gets worse\.$", summary.headline)
+    assert re.match(r"\d+ of 30 cost units buy .*held-out .*; more groups make it worse\.$", summary.headline)
     again = clone(model).set_params(max_cost=float(re.search(r"max_cost=([\d.]+)\.$", summary.warning)[1])).fit(X, y)
     assert len(again.sequence_) == best
 
@@ -254,19 +254,19 @@ def test_headlines_are_about_held_out_values():
     worse = falling([0, 0.85, 1, 0.2, 0.1], none)  # all groups together are worth little
     assert (
         worse.headline
-        == "1 of 4 cost units buy 85 % of the held-out improvement in explained variance from the first 2 groups,"
-        " then it gets worse."
+        == "1 of 4 cost units buy 85 % of the held-out improvement in explained variance from the first 2 groups;"
+        " more groups make it worse."
     )
     assert worse.warning == (
-        "More groups make it worse: held-out explained variance is 100.0 ± 0.0 % with 2 groups and 10.0 ± 0.0 % with"
-        " all 4. Stop at a budget of 2, or fit again with max_cost=2."
+        "More groups make predictions worse: held-out explained variance is 100.0 ± 0.0 % with 2 groups and 10.0 ±"
+        " 0.0 % with all 4. Stop at a budget of 2, or fit again with max_cost=2."
     )
     best = falling([0, 0.5, 1, 0.2, 0.1], none)
-    assert best.headline == "2 of 4 cost units buy the best held-out explained variance, then it gets worse."
+    assert best.headline == "2 of 4 cost units buy the best held-out explained variance; more groups make it worse."
     noisy = falling([0, 0.85, 1, 0.95, 0.9], [0.2] * 5)
-    assert (noisy.warning, "then" in noisy.headline) == ("", False)
+    assert (noisy.warning, "worse" in noisy.headline) == ("", False)
     losses = falling([1, 0.3, 0.2, 0.5, 0.6], none, better=False)
-    assert "the first 2 groups, then it gets worse" in losses.headline
+    assert "the first 2 groups; more groups make it worse" in losses.headline
     free = falling([0, 0.85, 0.9, 0.95, 1], none, [0, 1, 2, 3])
     assert free.headline == (
         "The free groups alone give 85 % of the held-out improvement in explained variance from all 4 groups,"
@@ -568,7 +568,7 @@ def test_arguments_are_checked(regression):
             make_report(model, **arguments)
     with pytest.raises(TypeError, match="StandardScaler has no stages"):
         make_report(StandardScaler().fit(X))
-    with pytest.raises(TypeError, match="give the estimator instead of its AnytimeModel"):
+    with pytest.raises(TypeError, match="pass the estimator instead of its AnytimeModel"):
         make_report(model.model_, X, y)
     assert make_report(model.model_).sequence == make_report(model).sequence
     for data in (Moments.from_data(X, y), open_data((X, y))):
@@ -834,7 +834,7 @@ def test_the_table_never_promises_more_than_is_proven(certified):
     assert page_of(summary).rows == markdown_rows(text)
     for words in (
         "proven for the training data, less the ridge penalty",
-        "no single order has to reach all bounds",
+        "even the best order may stay below some bounds",
         "Theorem 3.2",
     ):
         assert words in text
@@ -953,7 +953,7 @@ def test_a_certificate_of_another_model_is_refused(regression, certified):
         "other data": (AnytimeRegressor(GROUPS, COSTS, **same), 2 * y),
     }
     for message, (other, target) in others.items():
-        with pytest.raises(ValueError, match=f"not of this model: it is about .*{message.split()[-1]}"):
+        with pytest.raises(ValueError, match=f"not belong to this model: it is about .*{message.split()[-1]}"):
             make_report(model, certificate=other.fit(X, target).certificate(time_limit=0))
     poisson = AnytimeRegressor(GROUPS, COSTS, loss="poisson", **same).fit(X, np.abs(y))
     with pytest.raises(ValueError, match=r"is about other .*loss"):

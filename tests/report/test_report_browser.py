@@ -570,8 +570,8 @@ def test_equal_costs_and_a_warning(churn, width, visit, tmp_path):
     worse = replace(curve, values=(*curve.values[:-1], 0.5), errors=(*curve.errors[:-1], 0.0))
     page = visit(replace(churn, curves=(churn.curves[0], worse)), tmp_path, width)
     assert page.locator("#scatter").is_hidden()
-    assert page.locator(".warning").text_content().startswith("More groups make it worse: held-out ROC AUC is")
-    assert "then it gets worse" in page.locator(".headline").text_content()
+    assert page.locator(".warning").text_content().startswith("More groups make predictions worse: held-out ROC AUC is")
+    assert "more groups make it worse" in page.locator(".headline").text_content()
     box = page.locator(".warning").bounding_box()
     assert box["x"] + box["width"] <= WIDTHS[width][0]
     page = visit(churn, tmp_path, width)

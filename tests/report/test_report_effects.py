@@ -134,7 +134,7 @@ def test_a_report_has_the_largest_of_many_effects():
     assert (len(report.effects), report.effects_in_all) == (36, 60)
     assert {int(effect.name) for effect in report.effects} == set(range(24, 60))
     assert [effect.name for effect in report.effects] == [g for g in model.sequence_.groups if int(g) >= 24]
-    assert "These are the 36 effects with the largest range, of 60." in report.to_markdown()
+    assert "Of 60 effects, the 36 with the largest range are shown." in report.to_markdown()
 
 
 def test_classes_have_an_effect_each(raw):

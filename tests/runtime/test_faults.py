@@ -253,7 +253,7 @@ def test_no_more_threads_than_allowed_hang():
         answer = runner.predict(raw_of(X[0]), deadline=1.0)
         assert answer.groups == ()
         assert {fault.kind for fault in answer.faults.values()} == {"refused"}
-        assert "3 functions hang already" in answer.faults["c"].message
+        assert "3 functions already hang" in answer.faults["c"].message
         assert_right(answer, X[0])
     started = own_threads() - before
     assert len(started) == 3

@@ -40,7 +40,7 @@ class Certified(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Certificate(Tabular):
-    """At every budget, what a sequence explains on the training data, and a bound on what any set of groups can.
+    """What a sequence explains on the training data at every budget, and a bound on what any set of groups can explain.
 
     The bounds are proven, and `verify` checks the proof.
 
@@ -48,35 +48,46 @@ class Certificate(Tabular):
     ----------
     feature_groups : FeatureGroups
         The groups, with their costs.
-    order, values : int array and float array
-        The sequence, as positions of groups, and the value of each of its prefixes: F, less the penalties if there
-        are any.
+    order : int array
+        The sequence, as positions of groups.
+    values : float array
+        The value of each prefix of the sequence: F, minus the penalties if there are any.
     alpha : float
         The ridge constant.
-    budgets, achieved, bounds : float arrays of shape (B,)
-        Increasing budgets; the value of the longest affordable prefix at each; the bound on that of any affordable set.
+    budgets : float array of shape (B,)
+        The budgets, in increasing order.
+    achieved : float array of shape (B,)
+        The value of the longest affordable prefix at each budget.
+    bounds : float array of shape (B,)
+        The bound on the value of any affordable set at each budget.
     everything : float
-        F of all groups that are not excluded, less the penalties of those included; R(∅) takes the place of F if the
-        columns are too nearly dependent to compute it.
-    null_value, gamma : float
-        R(∅), the risk without any group; γ of the theorems, the smallest eigenvalue of the whitened covariance.
+        F of all groups that are not excluded, minus the penalties of the included groups. If the columns are too nearly
+        dependent to compute F, R(∅) takes its place.
+    null_value : float
+        R(∅), the risk without any group.
+    gamma : float
+        γ of the theorems, the smallest eigenvalue of the whitened covariance.
     included, excluded : bool arrays of shape (J,)
-        Groups that must or must not be in a set; none for a sequence. If there are any, all bounds are about sets that
-        contain all of the first and none of the second; other sets may explain more.
+        The groups that must, or must not, be in a set. There are none for a sequence. If there are any, all bounds
+        apply to sets that contain every included group and no excluded group. Other sets may explain more.
     blocks : float array
-        The entries of Δ_1, …, Δ_J, one block after another, with C − blockdiag(Δ_g) ⪰ 0. Empty: there is no proof, and
-        the only bound is F of all groups.
+        The entries of Δ_1, …, Δ_J, one block after another, with C − blockdiag(Δ_g) ⪰ 0. If it is empty, there is no
+        proof, and the only bound is F of all groups.
     duals : array of shape (duals, columns, targets)
-        u, in standardised columns, group after group; see ``docs/developers/mathematics.md``.
-    leaf_budget, leaf_dual : int arrays of shape (leaves,)
-        Positions of the budget and of the dual of each leaf.
+        The dual vectors u, in standardised columns, group after group. See ``docs/developers/mathematics.md``.
+    leaf_budget : int array of shape (leaves,)
+        The position of the budget of each leaf.
+    leaf_dual : int array of shape (leaves,)
+        The position of the dual of each leaf.
     leaf_included, leaf_excluded : bool arrays of shape (leaves, J)
-        A leaf bounds, by one dual at one budget, the sets that contain all of some groups and none of others.
+        With one dual at one budget, a leaf bounds the sets that contain every group in ``leaf_included`` and no group
+        in ``leaf_excluded``.
     weights : array, or None
-        Penalty weights of the columns, group after group: the ridge is alpha/2 Σ ω_d w_d². None: all 1.
+        Penalty weights ω_d of the columns, group after group. The ridge penalty is alpha/2 Σ ω_d w_d². None means that
+        all weights are 1.
     penalties : array of shape (J,), or None
-        What is subtracted from F of every set that holds the group. All bounds are then about F less the penalties, and
-        say nothing about F itself. None: nothing is subtracted.
+        What is subtracted from F of every set that contains the group. All bounds then apply to F minus the penalties,
+        and not to F itself. None means that nothing is subtracted.
 
     Examples
     --------
@@ -113,12 +124,12 @@ class Certificate(Tabular):
 
     @property
     def condition(self) -> str:
-        """Which sets the bounds are about, such as "with age and without blood"; "" for all sets."""
+        """The sets that the bounds apply to, such as "with age and without blood"; "" means all sets."""
         return self._about(None)
 
     @property
     def ratios(self) -> Float:
-        """Achieved over bound at every budget, the certified share of the optimum; 1 where both are 0."""
+        """The achieved value over the bound at each budget: the certified share of the optimum; 1 if both are 0."""
         return _ratios(self.achieved, self.bounds)
 
     @property
@@ -127,9 +138,9 @@ class Certificate(Tabular):
         return self.feature_groups.prices.total
 
     def at(self, budget: float) -> Certified:
-        """Return what the sequence achieves at a budget, the bound there, and their ratio.
+        """Return what the sequence achieves at a budget, the bound at this budget, and their ratio.
 
-        Between two budgets of the certificate the bound is that of the larger one.
+        Between two budgets of the certificate, the bound of the larger budget applies.
         """
         if not floats_of(budget) >= 0:
             raise ValueError(f"budget must be ≥ 0, got {shown(budget)}")
@@ -139,14 +150,15 @@ class Certificate(Tabular):
         return Certified(achieved, bound, float(_ratios(achieved, bound)))
 
     def timeliness(self, stop: float | None = None) -> Certified:
-        """Return the timeliness of the sequence, a bound on that of any sequence, and their ratio.
+        """Return the timeliness of the sequence, a bound on the timeliness of any sequence, and their ratio.
 
-        Budgets count up to ``stop``, by default the cost of all groups. If groups are excluded, the bound is about
-        sequences without them. A certificate about sets with given groups has no timeliness: a sequence begins without.
+        Budgets count up to ``stop``, by default the cost of all groups. If groups are excluded, the bound applies to
+        sequences without them. If groups are included, the certificate has no timeliness, because every sequence starts
+        without them.
         """
         if self.included.any():
             about = self._about()
-            raise ValueError(f"a certificate about sets {about} has no timeliness: a sequence begins without them")
+            raise ValueError(f"a certificate for sets {about} has no timeliness: every sequence starts without groups")
         T = self.total_cost if stop is None else check_stop(stop)
         value, most = timeliness(self._sequence_curve(), T) / self._scale, timeliness(self.curve(), T)
         # just before the cost of a group, by a billionth, the bound is that of the group
@@ -154,29 +166,26 @@ class Certificate(Tabular):
         return Certified(value, most, 1.0 if nothing else float(_ratios(value, most)))
 
     def curve(self) -> BudgetCurve:
-        """Return the bound as a curve of F/R(∅), to be drawn above that of the sequence."""
+        """Return the bound as a curve of F/R(∅), which can be drawn above the curve of the sequence."""
         values = np.append(self.bounds, self.everything) / self._scale  # a bound holds up to its budget
         label = f"{SOME_SETS}{self._about()}" if self.condition else "bound"
         return BudgetCurve(np.append(0.0, self.budgets), values, label=label)
 
     def plot(self, ax: Any = None, **plot: Any) -> BudgetCurveDisplay:
-        """Draw what the sequence explains of the training data, and the bound above it.
-
-        Parameters as in `BudgetCurveDisplay.plot`.
-        """
+        """Draw the sequence's training curve, and the bound above it; parameters as in `BudgetCurveDisplay.plot`."""
         own = self._sequence_curve()
         training = replace(own, values=own.values / self._scale, metric="explained")
         return BudgetCurveDisplay(training).plot(ax, bound=self.curve(), **plot)
 
     def verify(self, moments: Moments) -> None:
-        """Check every statement from the moments of the training data; raise a ValueError that names what is wrong.
+        """Check every statement with the moments of the training data; a ValueError names the first that is wrong.
 
         The verifier shares no code with the search.
         """
         verify(self, moments)
 
     def save(self, path: PathName) -> None:
-        """Write the certificate to a file at ``path``, in full or not at all."""
+        """Write the certificate to a file at ``path``, completely or not at all."""
         write_atomically(path, to_bytes(KIND, self))
 
     @classmethod
@@ -189,9 +198,9 @@ class Certificate(Tabular):
         """Limitations of the bounds, and what Theorem 3.2 promises."""
         found = []
         if self.condition:
-            found.append(f"The bounds are about sets {self.condition}: other sets may explain more.")
+            found.append(f"The bounds apply to sets {self.condition}: other sets may explain more.")
         if self.penalties is not None:
-            found.append("The bounds are about what sets explain less a correction for noise.")
+            found.append("The bounds apply to what sets explain minus a correction for noise.")
         if not self.blocks.size:
             most = "what all groups that are not excluded explain" if self.excluded.any() else "what all groups explain"
             found.append(
@@ -200,18 +209,18 @@ class Certificate(Tabular):
             )
         if not self.condition and self.penalties is None and (promise := self.greedy_promise) is not None:
             found.append(
-                f"Theorem 3.2 (γ = {self.gamma:.3g}) promises greedy sequences by forward or omp {promise:.1%} of the "
-                "optimum at every prefix."
+                f"Theorem 3.2 (γ = {self.gamma:.3g}) promises {promise:.1%} of the optimum at every prefix of a greedy "
+                "sequence by forward or omp."
             )
         return tuple(found)
 
     @property
     def greedy_promise(self) -> float | None:
-        """1 − e^−γ: the share of the optimum at its own cost that Theorem 3.2 promises; None where costs are shared."""
+        """1 − e^−γ, the share of the optimum that Theorem 3.2 promises for every prefix; None if costs are shared."""
         return -float(np.expm1(-self.gamma)) if self.feature_groups.prices.additive else None
 
     def to_dict(self) -> dict[str, list[float]]:
-        """Return the table as plain columns: budget, achieved and bound (both F), and certified, their ratio."""
+        """Return the table as plain columns: budget, achieved and bound (both F), and their ratio, certified."""
         columns = (self.budgets, self.achieved, self.bounds, self.ratios)
         return {name: column.tolist() for name, column in zip(HEADER, columns, strict=True)}
 

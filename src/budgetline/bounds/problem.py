@@ -78,7 +78,7 @@ class Quadratic:
     def spectrum(self) -> Float:
         """Eigenvalues of C, increasing."""
         if (number := len(self.gram.C)) > LARGEST_GRAM:
-            raise ValueError(f"{number} columns are too many for a certificate or a plan, at most {LARGEST_GRAM}")
+            raise ValueError(f"{number} columns are too many for a certificate or a plan; the limit is {LARGEST_GRAM}")
         return np.asarray(np.linalg.eigvalsh(self.gram.C), dtype=np.float64)
 
     @cached_property
@@ -212,7 +212,7 @@ class Conditions:
         """Return the conditions without the groups that are not known (J,): the sequence ended before them."""
         if (wrong := np.flatnonzero(self.included & ~known)).size:
             name = shown(names[wrong[0]])
-            raise ValueError(f"group {name} must be in, but the model knows nothing of it: its sequence ended before")
+            raise ValueError(f"group {name} must be in, but it is unknown to the model: the sequence ended before it")
         return self.excluding(*np.flatnonzero(~known).tolist())
 
     def filled(self, budget: float, order: Iterable[int], chosen: Mask | None = None) -> Mask:

@@ -23,16 +23,16 @@ from budgetline.cli.starting import demo, groups, inspect
 from budgetline.messages import cut, printable
 
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__base__)
-"""What typer raises for wrong options; where the class lives depends on its version."""
+"""The exception that typer raises for wrong options; its module depends on the version of typer."""
 LONGEST_LINE = 2000
-"""Characters of an error."""
+"""Longest error message, in characters."""
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 a bug in budgetline (with a traceback); 2 wrong use: options, files or data (the last line "
-    "on stderr says what, nothing is written); 130 interrupted (nothing half-written)."
+    "Exit codes: 0 for success; 1 for a bug in budgetline (with a traceback); 2 for wrong options, files or data (the "
+    "last line on stderr describes the error, and nothing is written); 130 if interrupted (no file is half-written)."
 )
 PLAIN = {"bool": "", "str": "TEXT", "path": "FILE", **dict.fromkeys(("int", "int range"), "N")}
 PLAIN |= dict.fromkeys(("float", "float range"), "X")
-"""Names of the values of options in the help, by typer's names for their types."""
+"""How the help names the values of options, by typer's names for their types."""
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, inspect, groups, fit, show, curve, predict, plan, next_, report, explore, certify, export
 )  # fmt: skip
@@ -47,7 +47,7 @@ def _version(wanted: bool) -> None:
 def _start(
     context: typer.Context,
     shown: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Learn the order in which to compute costly feature groups, and predict at any budget."""

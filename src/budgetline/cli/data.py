@@ -34,7 +34,7 @@ from budgetline.report.builders import task_name
 
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " "}
 COPIES, ENCODED = 4, 8
-"""Rows are read into memory if this many copies fit: they are joined, standardised and worked with.
+"""Rows are read into memory if this many copies of them fit, because joining, standardising and fitting make copies.
 
 With an encoding, a column becomes about ``ENCODED`` columns.
 """
@@ -50,7 +50,7 @@ class Files:
 
     @cached_property
     def found(self) -> tuple[list[Path], str]:
-        """The files, and their format."""
+        """The files and their format."""
         with refusing():
             return files_of(self.place, self.options.file_format)
 
@@ -61,13 +61,13 @@ class Files:
 
     @property
     def text(self) -> dict[str, Any]:
-        """The delimiter and the texts of missing values of CSV files, if the user sets them."""
+        """The delimiter of CSV files and their texts for missing values, if the user sets them."""
         mark = self.options.delimiter
         return {"delimiter": None if mark is None else DELIMITERS.get(mark, mark), "na": self.options.na or None}
 
     @cached_property
     def raw(self) -> NamedFiles:
-        """The files with columns of any kind."""
+        """The files, with columns of any type."""
         with refusing():
             return NamedFiles.of(*self.found, **self.text)
 
@@ -133,13 +133,13 @@ class Files:
         """
         names, encoding = model.source.names, model.encoding
         if names is None:
-            raise Refused(f"the model knows its columns by position, and the columns of {self.place} have names")
+            raise Refused(f"the model knows its columns by position, but the columns of {self.place} have names")
         read = only if encoding is None or only is None else encoding.read_for(only)
         wanted = names if read is None else [names[d] for d in read]
         needed = [name for name in wanted if name not in absent]
         if missing := [name for name in needed if name not in self.numeric]:
             where = f"{self.place}{did_you_mean(missing[0], self.numeric)}"
-            raise Refused(f"column {shown(missing[0])}, which the model needs here, is not in {where}")
+            raise Refused(f"column {shown(missing[0])}, which the model needs, is not in {where}")
         self.check_numbers(needed if encoding is None else (), "the model was fitted with numbers")
         source = self.source(target, needed, weight=weight, qid=qid, raw=encoding is not None)
         return source if encoding is None else source.reading(encoding.kinds)
@@ -165,7 +165,7 @@ class Files:
         """
         if purpose and not fits_into_memory(source):
             size = bytes_in_memory(source) / 1e9
-            raise Refused(f"{purpose} needs all rows in memory, about {size:.1f} GB: use a part of the rows")
+            raise Refused(f"{purpose} needs all rows in memory, about {size:.1f} GB: use fewer rows")
         names, chunks = source.feature_names or (), []
         columns = slice(None) if used is None else used
         for chunk in self.chunks(source, printer):
@@ -230,18 +230,18 @@ def columns_for(
         options = replace(options, target=options.target or "target", qid=options.qid or qid)
     files.check_columns({**options.roles, "--fold-by": fold_by})
     if options.qid is not None and options.event is not None:
-        raise Refused("use one of --qid, for rankings, and --event, for survival times")
+        raise Refused("use either --qid, for rankings, or --event, for survival times")
     if task == "ranking" and options.qid is None:
-        raise Refused(f"{command} is a ranking: name the column of queries, --qid NAME")
+        raise Refused(f"{command} needs queries: name their column with --qid NAME")
     if task == "survival" and options.event is None:
-        raise Refused(f"{command} is about survival times: name the columns, --time NAME --event NAME")
+        raise Refused(f"{command} needs survival times: name their columns with --time NAME --event NAME")
     if task != "survival" and options.event is not None:
-        raise Refused(f"--event is for survival times, and {command} is a {task}")
+        raise Refused(f"--event is for survival times, but {command} is a {task}")
     if task in ("ranking", "survival"):
         known = [name for name in (options.target, options.event) if name is not None]
-        files.check_numbers(known, "grades and times are numbers, events are flags or 1 and 0")
+        files.check_numbers(known, "grades and times must be numbers, and events must be flags or 1 and 0")
     if fold_by is not None and options.qid is not None:
-        raise Refused("use one of --fold-by and --qid: folds keep queries together")
+        raise Refused("use either --fold-by or --qid: with --qid, folds keep queries together")
     return options
 
 
@@ -291,7 +291,7 @@ def check_output(path: Path | None, *suffixes: str, inputs: Iterable[Path | None
     if target is not None and not place.is_dir():
         raise Refused(f"cannot write {path}: there is no folder {place}")
     if not os.access(place, os.W_OK):
-        raise Refused(f"cannot write {path}: {what} may not be written to")
+        raise Refused(f"cannot write {path}: {what} is not writable")
     if not path.exists() or stat.S_ISCHR(path.stat().st_mode):
         return
     for given in inputs:
@@ -301,7 +301,7 @@ def check_output(path: Path | None, *suffixes: str, inputs: Iterable[Path | None
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name the output in errors of writing it."""
+    """Name the output file in errors that occur while it is written."""
     try:
         yield
     except OSError as error:

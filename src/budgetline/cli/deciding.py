@@ -33,8 +33,8 @@ from budgetline.report.formatting import PAIRS, amount, at_least, share
 
 HEADER = ("budget", "cost", "explained, training data", "proof", "groups, in order")
 ESTIMATED = (
-    "about: an estimate, and near ties may be decided differently. To plan from the data that the model learned from, "
-    "which may choose other groups: {}"
+    "about: an estimate. On the training data, near ties may be decided differently. To plan from the training data, "
+    "which may choose other groups, run: {}"
 )
 
 
@@ -42,23 +42,26 @@ def plan(
     model: options.ModelFile,
     data: Annotated[
         str | None,
-        Argument(metavar="[DATA]", help="The data that the model learned from, to plan from them and refit."),
+        Argument(metavar="[DATA]", help="Training data of the model; plans are then searched and refitted on them."),
     ] = None,
     *,
-    budget: Annotated[list[float], Option("--budget", "-b", metavar="B", min=0, help="Budget, repeatable.")],
-    include: Annotated[list[str] | None, Option(metavar="A,B,…", help="Groups to buy; repeatable.")] = None,
+    budget: Annotated[list[float], Option("--budget", "-b", metavar="B", min=0, help="Budget; repeatable.")],
+    include: Annotated[
+        list[str] | None, Option(metavar="A,B,…", help="Groups that the plan must buy; repeatable.")
+    ] = None,
     exclude: Annotated[
-        list[str] | None, Option(metavar="A,B,…", help="Groups not to buy; repeatable.", rich_help_panel="Options")
+        list[str] | None,
+        Option(metavar="A,B,…", help="Groups that the plan must not buy; repeatable.", rich_help_panel="Options"),
     ] = None,
     time_limit: options.TimeLimitSeconds = 5.0,
     output: Annotated[
-        Path | None, Option("-o", "--output", metavar="MODEL", help="Where to write the plan, as a model.")
+        Path | None, Option("-o", "--output", metavar="MODEL", help="File to write the plan to, as a model.")
     ] = None,
     target: TargetOptions,
     reading: FileOptions,
     printer: Printer,
 ) -> None:
-    """Search for the best groups within a known budget. -o writes the plan as a model, for all other commands.
+    """Search for the best groups within a known budget. -o writes the plan as a model for all other commands.
 
     Example: budgetline plan heart.budgetline -b 50 --exclude ecg -o plan.budgetline
     """
@@ -71,7 +74,7 @@ def plan(
         table, _ = evaluation_rows(found.model_, files, target, printer, "a plan")
         rows = {"X": table.X, "y": table.y, "sample_weight": table.weight}
     elif target != TargetOptions():
-        raise Refused("--target, --sample-weight, --qid and --event are columns of DATA: add DATA")
+        raise Refused("--target, --sample-weight, --qid and --event name columns of DATA: add DATA")
     known = found.model_.groups.names
     inside, outside = options.group_names("--include", include, known), options.group_names("--exclude", exclude, known)
     with refusing():
@@ -109,24 +112,24 @@ def _print_plans(records: list[dict[str, Any]], again: str, printer: Printer) ->
 def next_(
     model: options.ModelFile,
     data: Annotated[
-        str | None, Argument(metavar="[DATA]", help="Rows to decide, with the columns of the available groups.")
+        str | None, Argument(metavar="[DATA]", help="Rows to decide on, with the columns of the available groups.")
     ] = None,
     *,
     available: Annotated[
-        list[str] | None, Option(metavar="A,B,…", help="The groups that are available; repeatable. Default: none.")
+        list[str] | None, Option(metavar="A,B,…", help="Groups that are already available; repeatable. Default: none.")
     ] = None,
     budget: Annotated[float | None, Option("--budget", "-b", min=0, help="Leave out groups that cost more.")] = None,
     reading: FileOptions,
     printer: Printer,
 ) -> None:
-    """Rank what to buy next: by gain per cost, or for rows of DATA by the chance of another decision per cost.
+    """Rank what to buy next by gain per cost or, for rows of DATA, by the chance of a different decision per cost.
 
     Example: budgetline next heart.budgetline patient.csv --available age,cp
     """
     found = load_linear(model).model_
     have = options.group_names("--available", available, found.groups.names)
     if data is not None and found.classes is None:
-        raise Refused(f"DATA is for classification, and {model} is a {task_name(found)} model")
+        raise Refused(f"DATA is for classification, but {model} is a {task_name(found)} model")
     with refusing():
         columns = _columns_of(found, have)
         X = None if data is None else _rows(Files(data, reading), found, columns, printer)
@@ -150,7 +153,7 @@ def _columns_of(model: AnytimeModel, available: list[str]) -> Positions:
 def _rows(files: Files, model: AnytimeModel, columns: Positions, printer: Printer) -> object:
     """Read columns of all rows; with an encoding, the raw columns of these columns."""
     if not columns.size:
-        raise Refused("DATA needs available groups that the model uses: name them, --available A,B")
+        raise Refused("DATA needs available groups that the model uses: name them with --available A,B")
     return files.read_all(files.source_for(model, None, columns), printer, f"a ranking for {files.place}").X
 
 
@@ -159,7 +162,8 @@ def certify(
     *,
     time_limit: options.TimeLimitSeconds = 5.0,
     budget: Annotated[
-        list[float] | None, Option(metavar="B", min=0, help="Budget to show, repeatable. Default: shares of all costs.")
+        list[float] | None,
+        Option(metavar="B", min=0, help="Budget to show; repeatable. Default: shares of the total cost."),
     ] = None,
     printer: Printer,
 ) -> None:
@@ -181,8 +185,9 @@ def certify(
     printer.table(["budget", "explained", "bound on any set", "certified share of the optimum"], cells)
     printer.say()
     printer.paragraph(
-        "All values are about the training data, with the ridge penalty. Every budget has its own best set: no single "
-        "order needs to reach all of them. The mean is over budgets from 0 to the cost of all groups (timeliness)."
+        "All values are computed on the training data, with the ridge penalty. Every budget has its own best set, so "
+        "even the best order may stay below some bounds. The mean over budgets (timeliness) covers all budgets from 0 "
+        "to the cost of all groups."
     )
     for note in certificate.notes:
         printer.paragraph(note)

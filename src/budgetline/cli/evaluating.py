@@ -28,11 +28,11 @@ from budgetline.report.builders import (
 from budgetline.report.formatting import amount, count, number
 
 RANKS = ("ndcg", "map")
-"""Metrics of rankings, up to ``@k``."""
+"""Ranking metrics, without their ``@k``."""
 
 
 def show(model: options.ModelFile, *, printer: Printer) -> None:
-    """Show a model: its sequence, what each step buys, and its settings.
+    """Show the sequence of a model, what each step buys, and the settings.
 
     Example: budgetline show heart.budgetline
     """
@@ -72,7 +72,7 @@ def curve(
     usual = USUAL_METRICS.get(task_name(found.model_))
     metric, rows = measure.metric or usual or "explained", dict[str, Any]()
     if usual is None and target.qid is not None and not metric.startswith(RANKS):
-        raise Refused("--qid is for metrics of rankings: add --metric ndcg@10, or map")
+        raise Refused("--qid is for ranking metrics: add --metric ndcg@10 or map")
     if usual is None:
         rows["X"], _ = evaluation_source(found.model_, files, target, printer)
     else:
@@ -91,25 +91,27 @@ def curve(
 
 def report(
     model: options.ModelFile,
-    data: Annotated[str | None, Argument(metavar="[DATA]", help="The data that the model learned from.")] = None,
+    data: Annotated[str | None, Argument(metavar="[DATA]", help="The training data of the model.")] = None,
     *,
     target: TargetOptions,
     output: Annotated[
-        Path | None, Option("-o", "--output", metavar="FILE", help=".html, .md or .json. Default: report.html.")
+        Path | None,
+        Option("-o", "--output", metavar="FILE", help="File to write: .html, .md or .json. Default: report.html."),
     ] = None,
-    unit: Annotated[str, Option(help="Unit of the costs: dollars, seconds, …")] = "cost units",
+    unit: Annotated[str, Option(help="Unit of the costs, such as dollars or seconds.")] = "cost units",
     title: Annotated[str | None, Option(help="Heading of the report.")] = None,
     measure: MetricOptions,
     cv: Annotated[int, Option("--cv", metavar="K", min=2, help="Number of folds.")] = 5,
     fold_by: options.FoldBy = None,
-    baselines: Annotated[bool, Option(help="Whether to compare with other ways to order the groups.")] = True,
+    baselines: Annotated[bool, Option(help="Whether to compare with other orders of the groups.")] = True,
     certify: Annotated[
-        float | None, Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, in this time.")
+        float | None,
+        Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, within this time."),
     ] = None,
     reading: FileOptions,
     printer: Printer,
 ) -> None:
-    """Write a report of a model: what each budget buys, the order, and whether the order is worth it.
+    """Write a report on a model: what each budget buys, the order, and whether the order is worth it.
 
     Example: budgetline report heart.budgetline heart.csv --unit dollars
     """
@@ -122,7 +124,7 @@ def report(
         rows = {"X": table.X, "y": table.y, "sample_weight": table.weight}
         rows["qid" if fold_by is None else "groups"] = table.qid
     elif target != TargetOptions() or fold_by is not None:
-        raise Refused("--target, --sample-weight, --qid, --event and --fold-by are columns of DATA: add DATA")
+        raise Refused("--target, --sample-weight, --qid, --event and --fold-by name columns of DATA: add DATA")
     title = title or (f"{name} in " if name else "") + Path(data or model).name
     with refusing():
         summary = make_report(
@@ -138,5 +140,5 @@ def report(
     if summary.warning:
         printer.warn(printable(summary.warning))
     if not summary.measure.folds:
-        printer.note("without DATA the report has the training curve only; with DATA, held-out values")
+        printer.note("without DATA, the report shows only the training curve; with DATA, it also shows held-out values")
     printer.document(summary.to_dict())

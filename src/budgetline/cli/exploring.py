@@ -23,23 +23,23 @@ def explore(
     data: options.DataFiles,
     target: options.TargetName = None,
     groups: options.Groups = None,
-    unit: Annotated[str | None, Option(help="Unit of the costs: dollars, seconds, …")] = None,
+    unit: Annotated[str | None, Option(help="Unit of the costs, such as dollars or seconds.")] = None,
     session: Annotated[
         Path | None,
         Option(
             "--session",
             metavar="FILE",
-            help=f"Where to keep the session. Default: DATA{SUFFIX}, in the folder of the data.",
+            help=f"File in which the session is saved. Default: DATA{SUFFIX} in the folder of the data.",
         ),
     ] = None,
-    new: Annotated[bool, Option("--reset", help="Start afresh, even if a session exists for these data.")] = False,
-    port: Annotated[int, Option(min=0, max=65535, help="0: any free port.")] = 0,
+    new: Annotated[bool, Option("--reset", help="Start a new session even if one exists for these data.")] = False,
+    port: Annotated[int, Option(min=0, max=65535, help="Port of the server; 0 means any free port.")] = 0,
     browser: Annotated[bool, Option("--open/--no-open", help="Whether to open the browser.")] = True,
     delimiter: options.Delimiter = None,
     na: options.Missing = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Price groups, see the order change and plan a budget in a browser. Only this machine can connect.
+    """Set prices, see how the order changes and plan a budget in a browser. Only this machine can connect.
 
     Example: budgetline explore heart.csv -t disease -g heart.yaml --unit dollars
     """
@@ -52,7 +52,9 @@ def explore(
         if opened.problem:
             printer.warn(f"not saved: {opened.problem}")
     elif left := [name for name, value in begin.items() if value is not None]:
-        printer.warn(f"not used, because {opened.path} continues (--reset starts again): {', '.join(left)}")
+        printer.warn(
+            f"ignored, because the session {opened.path} continues (--reset starts a new one): {', '.join(left)}"
+        )
     _serve(opened, port, browser, printer)
 
 

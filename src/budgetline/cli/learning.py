@@ -31,37 +31,33 @@ def fit(
     *,
     output: Annotated[
         Path | None,
-        Option("-o", "--output", metavar="MODEL", help="Where to write the model. Default: DATA.budgetline, here."),
+        Option(
+            "-o", "--output", metavar="MODEL", help="File to write. Default: DATA.budgetline in the current folder."
+        ),
     ] = None,
     target: TargetOptions,
     learning: LearningOptions,
-    loss: Annotated[options.Loss | None, Option(help="Loss of a regression. Default: squared.")] = None,
+    loss: Annotated[options.Loss | None, Option(help="Loss for regression. Default: squared.")] = None,
     rule: Annotated[
-        options.Rule | None, Option(help="How groups are scored. Default: forward, or score where it is slow.")
+        options.Rule | None, Option(help="How to score groups. Default: forward, or score if forward would be slow.")
     ] = None,
     schedule: Annotated[options.Schedule, Option(help="Which groups may come next.")] = "greedy",
-    correction: Annotated[
-        float | None,
-        Option(metavar="X", min=0, help="Subtract X times what noise alone would explain from every gain. Default: 0."),
-    ] = None,
+    correction: options.Correction = None,
     start: Annotated[
-        list[str] | None, Option(metavar="A,B,…", help="Groups that are always measured: they come first. Repeatable.")
+        list[str] | None, Option(metavar="A,B,…", help="Groups that are always measured and come first; repeatable.")
     ] = None,
-    max_cost: Annotated[float | None, Option(min=0, help="Spend at most this.")] = None,
+    max_cost: Annotated[float | None, Option(min=0, help="Spend at most this much.")] = None,
     max_groups: Annotated[int | None, Option(metavar="N", min=1, help="Stop after N groups.")] = None,
     all_groups: Annotated[bool, Option("--all-groups", help="Also buy groups that gain nothing on new rows.")] = False,
-    cv: Annotated[
-        int | None,
-        Option(metavar="K", min=2, help="Folds to choose alpha, correction and pairs. Default: 5, in memory."),
-    ] = None,
-    no_cv: Annotated[bool, Option("--no-cv", help="Choose nothing by cross-validation: alpha from the data.")] = False,
+    cv: options.NumberOfFolds = None,
+    no_cv: Annotated[bool, Option("--no-cv", help="Do not cross-validate; choose alpha from the data.")] = False,
     fold_by: options.FoldBy = None,
     calibration: options.Calibrates = None,
     stream: options.Streams = None,
     reading: FileOptions,
     printer: Printer,
 ) -> None:
-    """Learn the order of the groups and a model for every budget; write them to one file.
+    """Learn the order of the groups and a model for every budget, and write them to one file.
 
     Example: budgetline fit heart.csv -t disease -g heart.yaml
     """
@@ -70,7 +66,7 @@ def fit(
     check_output(output, inputs=[*files.paths, learning.groups])
     found = learning_data(files, target, learning, fold_by, printer, stream)
     if loss is not None and found.task != "regression":
-        raise Refused(f"--loss {loss} is for regression, and this is {found.task}")
+        raise Refused(f"--loss {loss} is for regression, but the task is {found.task}")
     settings = {
         "schedule": schedule, "max_cost": max_cost, "max_groups": max_groups, "all_groups": all_groups,
         "alpha": learning.alpha, "correction": correction, "rule": rule, "loss": options.LOSS_NAMES.get(loss or ""),
@@ -89,7 +85,7 @@ def fit(
 def _say_how_to_set_prices(data: str, output: Path, target: TargetOptions, printer: Printer) -> None:
     prices, named = quote(f"{output.stem}.yaml"), quote(str(target.target))
     draft = f"budgetline groups {quote(data)} -t {named} -o {prices}"
-    printer.note(f"every column costs 1; to set prices: {draft}, edit it, and add -g {prices}")
+    printer.note(f"every column costs 1; to set prices, run {draft}, edit the file, and add -g {prices}")
 
 
 def _number_of_folds(
@@ -97,17 +93,17 @@ def _number_of_folds(
 ) -> int | None:
     """Return the number of folds on which settings are chosen, None without any."""
     if found.table is None and fold_by is not None:
-        raise Refused("--fold-by needs all rows in memory: in chunks, rows go to folds by a hash of their values")
+        raise Refused("--fold-by needs all rows in memory: in chunks, a hash of the values assigns each row to a fold")
     if no_cv:
         if cv is not None or fold_by is not None:
-            raise Refused(f"use one of {'--cv' if fold_by is None else '--fold-by'} and --no-cv")
+            raise Refused(f"use either {'--cv' if fold_by is None else '--fold-by'} or --no-cv, not both")
         return None
     if cv is None and found.table is not None:
         cv = usual_folds(_apart(found), classes=found.classes)
         if cv is None:
             printer.note("too few rows to cross-validate: alpha is chosen from the data, and nothing is held out")
     if cv is not None and alpha == "auto":
-        raise Refused("--alpha auto chooses alpha without folds: add --no-cv")
+        raise Refused("--alpha auto chooses alpha without folds, so add --no-cv")
     return cv
 
 
@@ -129,10 +125,10 @@ def _fitted(found: LearningData, folds: int | None, settings: dict[str, Any], pr
     given = {"task": found.task, "encoding": found.encoding, "folds": folds, **settings}
     estimator = unattended(found.groups, n_groups, y, **given)
     if settings["rule"] is None and estimator.rule == "score":
-        printer.note("learning by rule score: rule forward would refit every candidate at every step")
+        printer.note("using the rule score, because the rule forward would refit every candidate at every step")
     most = getattr(estimator, "search_rows", None)
     if most is not None and y is not None and most < y.size:
-        printer.note(f"to save time, settings and held-out quality come from {most:,} of the rows")
+        printer.note(f"to save time, settings and held-out quality are computed on {most:,} of the rows")
     if table is None:
         once = isinstance(estimator, BaseRegressor) and estimator.loss == "squared_error" and found.encoding is None
         printer.note(f"reading the data {'once' if once else 'several times'}, in chunks")
@@ -154,8 +150,10 @@ def _print(model: AnytimeModel, output: Path, place: str, target: TargetOptions,
     sequence = model.sequence
     printer.sequence(model)
     if model.encoding is not None and (rare := model.encoding.all_rare):
-        what = f"text whose values are all too rare to learn from: {some(rare, of=name_of)}"
-        printer.warn(f"{what}; only whether a value is missing is used (if these are numbers, write them like 1234.5)")
+        what = f"text columns whose values are all too rare to learn from: {some(rare, of=name_of)}"
+        printer.warn(
+            f"{what}; the model uses only whether a value is missing (if these are numbers, write them like 1234.5)"
+        )
     chosen = f", {text}" if (text := how_chosen(model)) else ""
     bought = groups_with_columns(model)
     groups = count(sum(name in bought for name in sequence.groups), "group")  # without pairs of columns

@@ -37,7 +37,7 @@ class LearningData(NamedTuple):
 
     @property
     def classes(self) -> bool:
-        """Whether to learn classes."""
+        """Whether the task is classification."""
         return self.task == "classification"
 
     @property
@@ -68,7 +68,7 @@ def learning_data(
     streamed = not (sets or fits_into_memory(source, encoding is not None)) if stream is None else stream
     if sets and streamed:
         why = "needs chunks of whole queries: use open_data in Python" if task == "ranking" else "compares all rows"
-        raise Refused(f"--stream is not for --task {task}, which {why}")
+        raise Refused(f"--stream does not work with --task {task}, which {why}")
     table = None if streamed else files.read_all(source, printer, f"a {task} task" * sets)
     if table is not None and task != "classification":
         table = with_numbers(table, target, printer)
@@ -84,13 +84,13 @@ def _task(
     """Return the columns that are no features, and the task: queries ask for a ranking, and events for survival."""
     for option, given, task in (("--qid", options.qid, "ranking"), ("--event", options.event, "survival")):
         if given is not None and wanted not in ("auto", task):
-            raise Refused(f"{option} is for --task {task}, and this is --task {wanted}")
+            raise Refused(f"{option} is for --task {task}, but the task is --task {wanted}")
     if options.time is not None and options.event is None:
-        raise Refused("--time needs --event NAME, the column of events; a time without events is a --target")
+        raise Refused("--time needs --event NAME, the column of events; without events, pass the times as --target")
     asked = "survival" if options.event is not None else "ranking" if options.qid is not None else wanted
     options = columns_for(asked, files, options, fold_by, f"--task {asked}")
     if asked == "auto" and options.qid is not None:
-        printer.note("ranking: the file has queries (else: --task regression)")
+        printer.note("ranking: the file has queries (to override: --task regression)")
         asked = "ranking"
     if fold_by is not None and asked == "survival":
         raise Refused("--fold-by is for regression and classification")
@@ -116,7 +116,7 @@ def _columns_and_groups(
     for group, columns in zip(groups.names, groups.columns, strict=True):
         if wrong := [str(column) for column in columns if column in taken]:
             where = f"{options.groups}: column {shown(wrong[0])} is in group {shown(group)}"
-            raise Refused(f"{where}, and {taken[wrong[0]]} names it")
+            raise Refused(f"{where}, but {taken[wrong[0]]} also names it")
     names = [name for name in files.numeric if name not in taken]
     with refusing(str(options.groups)):
         layout = groups.resolve(names, len(names))
@@ -129,7 +129,7 @@ def other_columns(files: Files, taken: Collection[str]) -> list[str]:
     """Return the columns that are not taken; there must be some."""
     names = [name for name in files.numeric if name not in taken]
     if not names:
-        raise Refused(f"{files.place} has no column" + (f" except {some(taken)}" if taken else ""))
+        raise Refused(f"{files.place} has no columns" + (f" except {some(taken)}" if taken else ""))
     return names
 
 
@@ -161,9 +161,9 @@ def _encoded(
         raise Refused("--interactions needs an encoding: --encoding spline or linear")
     if plain and groups is None:
         if texts := [name for name in names if not files.numeric[name]]:
-            printer.warn(f"left out, as they do not hold numbers: {some(texts, of=name_of)}")
+            printer.warn(f"left out because they do not hold numbers: {some(texts, of=name_of)}")
         if len(texts) == len(names):
-            raise Refused(f"{files.place} has no column of numbers to learn from")
+            raise Refused(f"{files.place} has no columns of numbers to learn from")
         names = [name for name in names if files.numeric[name]]
     found = described(files, target, printer, names)
     if groups is None and not options.keep_ids:
@@ -172,7 +172,7 @@ def _encoded(
         return names, None
     size = f"{count(found.rows, 'row')}, {count(len(names), 'column')}"
     printer.note(f"{files.place}: {size}; budgetline inspect shows them")
-    printer.note(f"encoding: {kind}; --encoding none uses the numbers only")
+    printer.note(f"encoding: {kind}; --encoding none uses only the numbers")
     return names, Encoding(str(kind), interactions=pairs) if pairs else kind
 
 
@@ -182,10 +182,10 @@ def without_identifiers(files: Files, names: list[str], found: TableDescription,
     if left_out:
         each = some(left_out.items(), of=lambda item: f"{name_of(item[0])} ({item[1]})")
         printer.warn(
-            f"left out, as identifiers and free text tell nothing about new rows: {each}; --keep-ids keeps them"
+            f"left out: {each}; identifiers and free text do not help to predict new rows (--keep-ids keeps them)"
         )
     if len(left_out) == len(names):
-        raise Refused(f"{files.place} has only columns of identifiers and free text: --keep-ids learns from them")
+        raise Refused(f"{files.place} has only identifiers and free text: add --keep-ids to learn from them")
     return [name for name in names if name not in left_out]
 
 
@@ -216,13 +216,13 @@ def _learns_classes(read: Callable[[], Iterable[Chunk]], wanted: str, target: st
             return wanted == "classification"
         task, why = task_of((chunk.y for chunk in read()), what)
     other = "classification" if task == "regression" else "regression"
-    printer.note(f"{task}: {what} {why} (else: --task {other})")
+    printer.note(f"{task}: {what} {why} (to override: --task {other})")
     if task == "regression":
         return False
     found = set[object]()
     for chunk in read():
         found.update(chunk.y.tolist())
         if len(found) > MOST_CLASSES:
-            advice = "--task classification learns all of them, slowly"
+            advice = "--task classification learns all of them, but slowly"
             raise Refused(f"{too_many_classes(target, chunk.y[:2].tolist())}; {advice}")
     return True

@@ -21,7 +21,7 @@ from budgetline.messages import shown
 from budgetline.sequencing.schedules import SCHEDULES
 
 LOSS_NAMES = {name.removesuffix("_error"): name for name in LOSSES}
-"""Names of the losses on the command line, and in the library."""
+"""Names of the losses on the command line and in the library."""
 FileFormat = Literal["csv", "parquet", "excel"]
 TaskName = Literal["auto", "regression", "classification", "ranking", "survival"]
 EncodingKind = Literal["none", "linear", "spline"]
@@ -33,14 +33,25 @@ else:
     Rule, Schedule, Loss = Literal[tuple(RULES)], Literal[tuple(SCHEDULES)], Literal[tuple(LOSS_NAMES)]
 
 PANELS = {
-    "Data": ("target", "qid", "event", "groups", "exclude", "keep_ids", "drop_missing_target", "weight", "stream"),
+    "Data": (
+        "target",
+        "qid",
+        "event",
+        "time",
+        "groups",
+        "exclude",
+        "keep_ids",
+        "drop_missing_target",
+        "weight",
+        "stream",
+    ),
     "File format": ("file_format", "delimiter", "na"),
     "Model": ("task", "loss", "encoding", "interactions", "alpha", "correction", "rule", "schedule"),
     "Order": ("start", "max_cost", "max_groups", "all_groups"),
-    "Cross-validation": ("cv", "no_cv", "fold_by"),
+    "Cross-validation": ("cv", "no_cv", "fold_by", "calibration"),
     "Output": ("output", "as_json", "quiet", "help"),
 }
-"""Groups of options in the help, by parameter; all other options come first."""
+"""Panels of options in the help, by parameter name; all other options come first."""
 
 
 def flattened(command: Callable[..., None]) -> Callable[..., None]:
@@ -92,26 +103,28 @@ def alpha_of(given: str) -> float | str:
 DataFiles = Annotated[
     str,
     Argument(
-        metavar="DATA", help="CSV (also .tsv, .txt, .gz), Parquet or Excel: a file, a folder, or a glob in quotes."
+        metavar="DATA",
+        help="A CSV (also .tsv, .txt, .gz), Parquet or Excel file, a folder of such files, or a glob in quotes.",
     ),
 ]
 ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A model file, written by 'budgetline fit'.")]
 TargetName = Annotated[str | None, Option("--target", "-t", metavar="NAME", help="Column to predict.")]
 Groups = Annotated[
-    Path | None, Option("--groups", "-g", metavar="FILE", help="Groups and costs, YAML. Default: each column a group.")
+    Path | None,
+    Option("--groups", "-g", metavar="FILE", help="YAML file of groups and costs. Default: each column is a group."),
 ]
-Exclude = Annotated[list[str] | None, Option("--exclude", metavar="A,B,…", help="Columns to leave out. Repeatable.")]
+Exclude = Annotated[list[str] | None, Option("--exclude", metavar="A,B,…", help="Columns to leave out; repeatable.")]
 KeepIds = Annotated[bool, Option("--keep-ids", help="Also keep identifiers and free text.")]
 Streams = Annotated[
     bool | None,
     Option(
-        "--stream/--in-memory", help="Read in chunks or all at once. Default: all at once, if the data fit in memory."
+        "--stream/--in-memory", help="Read the rows in chunks, or all into memory. Default: in memory if the rows fit."
     ),
 ]
 Delimiter = Annotated[
     str | None,
     Option(
-        "--delimiter", metavar="CHAR", help="Delimiter of CSV files, or 'tab'. Default: found from the first lines."
+        "--delimiter", metavar="CHAR", help="Delimiter of CSV files, or 'tab'. Default: detected from the first lines."
     ),
 ]
 Missing = Annotated[
@@ -119,21 +132,45 @@ Missing = Annotated[
     Option(
         "--na",
         metavar="TEXT",
-        help="Text that means a missing value in CSV files; repeatable. Default: NA, ?, … and empty.",
+        help="Text that stands for a missing value in CSV files, besides empty fields; repeatable. Default: NA, ?, …",
     ),
 ]
+Correction = Annotated[
+    float | None,
+    Option(
+        metavar="X",
+        min=0,
+        help="From every gain, subtract X times what noise alone explains. Default: by cross-validation, or 0.",
+    ),
+]
+NumberOfFolds = Annotated[
+    int | None,
+    Option(
+        metavar="K",
+        min=2,
+        help="Number of folds for choosing alpha, correction and pairs. Default: 5 if the rows are in memory.",
+    ),
+]
+AvailableGroups = Annotated[
+    list[str] | None,
+    Option(metavar="A,B,…", help="Use exactly these groups; repeatable. With auto, use the groups that each row has."),
+]
 Calibrates = Annotated[
-    Literal["auto", "none"] | None, Option(help="Calibrate probabilities on the folds. Default: auto.")
+    Literal["auto", "none"] | None, Option(help="Whether to calibrate probabilities on the folds. Default: auto.")
 ]
 FoldBy = Annotated[
     str | None,
-    Option("--fold-by", metavar="NAME", help="Column, such as a patient, whose rows are kept together in folds."),
+    Option(
+        "--fold-by",
+        metavar="NAME",
+        help="Keep rows with the same value in this column, such as a patient number, in one fold.",
+    ),
 ]
 TimeLimitSeconds = Annotated[
-    float, Option("--time-limit", metavar="SECONDS", min=0, help="How long to search, in all.")
+    float, Option("--time-limit", metavar="SECONDS", min=0, help="Time limit for the whole search.")
 ]
-Budget = Annotated[float | None, Option("--budget", "-b", min=0, help="Spend at most this.")]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress on stderr, only warnings.")]
+Budget = Annotated[float | None, Option("--budget", "-b", min=0, help="Spend at most this much.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only warnings on stderr, no notes or progress.")]
 
 
 @dataclass(frozen=True)
@@ -141,7 +178,7 @@ class FileOptions:
     """How to read DATA."""
 
     file_format: Annotated[
-        FileFormat | None, Option("--format", help="Format of DATA, if the suffix does not tell.")
+        FileFormat | None, Option("--format", help="Format of DATA. Needed if the file suffix does not determine it.")
     ] = None
     delimiter: Delimiter = None
     na: Missing = None
@@ -153,16 +190,20 @@ class TargetOptions:
 
     target: TargetName = None
     weight: Annotated[str | None, Option("--sample-weight", metavar="NAME", help="Column of sample weights.")] = None
-    drop_missing_target: Annotated[
-        bool, Option("--drop-missing-target", help="Leave out the rows without a target.")
-    ] = False
-    qid: Annotated[str | None, Option("--qid", metavar="NAME", help="Column of queries: learn a ranking.")] = None
+    drop_missing_target: Annotated[bool, Option("--drop-missing-target", help="Leave out rows without a target.")] = (
+        False
+    )
+    qid: Annotated[str | None, Option("--qid", metavar="NAME", help="Column of queries, for rankings.")] = None
     event: Annotated[
         str | None,
-        Option("--event", metavar="NAME", help="Column that says whether the event happened at --time: survival."),
+        Option(
+            "--event",
+            metavar="NAME",
+            help="Column that marks whether the event happened at --time, for survival models.",
+        ),
     ] = None
     time: Annotated[
-        str | None, Option("--time", metavar="NAME", help="The target, if it is a survival time; needs --event.")
+        str | None, Option("--time", metavar="NAME", help="Column of survival times to predict; needs --event.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -171,12 +212,12 @@ class TargetOptions:
 
     @property
     def columns(self) -> str | list[str] | None:
-        """The target as a source expects it: one column, or those of time and event."""
+        """The target as a source expects it: one column, or the columns of time and event."""
         return self.target if self.event is None or self.target is None else [self.target, self.event]
 
     @property
     def roles(self) -> dict[str, str | None]:
-        """Columns that are no features, by option."""
+        """Columns that are not features, by option."""
         found = {"--target": self.target, "--sample-weight": self.weight, "--qid": self.qid, "--event": self.event}
         return {option: name for option, name in found.items() if name is not None}
 
@@ -188,10 +229,12 @@ class LearningOptions:
     groups: Groups = None
     exclude: Exclude = None
     keep_ids: KeepIds = False
-    task: Annotated[TaskName, Option("--task", help="What to learn; auto decides by the target.")] = "auto"
+    task: Annotated[TaskName, Option("--task", help="What to learn; auto decides from the target.")] = "auto"
     encoding: Annotated[
         EncodingKind | None,
-        Option("--encoding", help="How columns are encoded; none: plain numbers. Default: spline; none for rankings."),
+        Option(
+            "--encoding", help="How to encode columns; none uses plain numbers. Default: spline, or none for rankings."
+        ),
     ] = None
     interactions: Annotated[
         int | None,
@@ -202,7 +245,7 @@ class LearningOptions:
         Option(
             parser=alpha_of,
             metavar="A|auto",
-            help="Ridge constant; auto: from the data. Default: by cross-validation; without it, auto.",
+            help="Ridge constant; auto chooses it from the data. Default: by cross-validation, or auto without it.",
         ),
     ] = None
 
@@ -211,13 +254,13 @@ class LearningOptions:
 class MetricOptions:
     """What is measured."""
 
-    metric: Annotated[str | None, Option("--metric", "-m", help=f"{', '.join(METRICS)}, or a scikit-learn scorer.")] = (
-        None
-    )
+    metric: Annotated[
+        str | None, Option("--metric", "-m", help=f"One of {', '.join(METRICS)}, or a scikit-learn scorer.")
+    ] = None
     pos_label: Annotated[
-        str | None, Option("--pos-label", metavar="LABEL", help="The class that f1, precision, recall, … are about.")
+        str | None, Option("--pos-label", metavar="LABEL", help="The positive class for f1, precision, recall, …")
     ] = None
 
     def __post_init__(self) -> None:
         if self.pos_label is not None and self.metric is None:
-            raise Refused("--pos-label is for metrics about one class: add --metric, such as f1, precision or recall")
+            raise Refused("--pos-label is for metrics of one class: add a --metric such as f1, precision or recall")

@@ -38,7 +38,7 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     "vespa": (".profile",),
     "pmml": (".pmml", ".xml"),
 }
-"""Endings of the names of exported files."""
+"""Suffixes of exported files, by format."""
 
 
 def predict(
@@ -47,20 +47,20 @@ def predict(
     *,
     budget: options.Budget = None,
     stage: Annotated[int | None, Option(metavar="N", min=0, help="Use the first N groups.")] = None,
-    available: Annotated[
-        list[str] | None,
-        Option(metavar="A,B,…", help="Use exactly these groups; repeatable. auto: the groups that each row has."),
-    ] = None,
-    proba: Annotated[bool, Option("--proba", help="Probabilities of the classes instead of labels.")] = False,
+    available: options.AvailableGroups = None,
+    proba: Annotated[bool, Option("--proba", help="Write class probabilities instead of labels.")] = False,
     interval: Annotated[
         float | None,
-        Option(metavar="P", min=0, max=1, help="Also the bounds of intervals that hold the target this often: 0.9."),
+        Option(
+            metavar="P", min=0, max=1, help="Also write intervals that contain this share of the targets, such as 0.9."
+        ),
     ] = None,
     keep: Annotated[
         list[str] | None, Option(metavar="A,B,…", help="Columns of DATA to copy to the output; repeatable.")
     ] = None,
     output: Annotated[
-        Path | None, Option("-o", "--output", metavar="FILE", help="Where to write: predictions.csv. Default: stdout.")
+        Path | None,
+        Option("-o", "--output", metavar="FILE", help="File to write, such as predictions.csv. Default: stdout."),
     ] = None,
     reading: FileOptions,
     printer: Printer,
@@ -73,7 +73,7 @@ def predict(
     check_output(output, ".csv", inputs=[model, *files.paths])
     found = load_linear(model).model_
     if proba and found.classes is None:
-        raise Refused(f"--proba is for classification, and {model} is a {task_name(found)} model")
+        raise Refused(f"--proba is for classification, but {model} is a {task_name(found)} model")
     if interval is not None:
         with refusing():
             check_intervals(found, interval)
@@ -104,18 +104,18 @@ def predict(
 def export(
     model: options.ModelFile,
     *,
-    output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write: model.onnx.")],
-    to: Annotated[ExportFormat, Option("--to", help="Format; all but onnx hold no encoding.")] = "onnx",
+    output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="File to write, such as model.onnx.")],
+    to: Annotated[ExportFormat, Option("--to", help="File format; only onnx can hold an encoding.")] = "onnx",
     budget: options.Budget = None,
-    stage: Annotated[int | None, Option(metavar="N", min=1, help="Write the stage of the first N groups.")] = None,
-    all_stages: Annotated[bool, Option("--all-stages", help="Write every stage; not for pmml.")] = False,
+    stage: Annotated[int | None, Option(metavar="N", min=1, help="Write the model of the first N groups.")] = None,
+    all_stages: Annotated[bool, Option("--all-stages", help="Write every stage (not for pmml).")] = False,
     name: Annotated[str | None, Option(help="Name of the model. Default: budgetline.")] = None,
     printer: Printer,
 ) -> None:
     """Write a model for other systems.
 
-    An ONNX graph has the inputs X (with an encoding: the columns by name) and stage or budget. Solr, Elasticsearch,
-    Vespa and PMML get the last stage, or the stage or stages asked for, as linear models.
+    An ONNX graph has the inputs X (or, with an encoding, the columns by name), stage and budget. For Solr,
+    Elasticsearch, Vespa and PMML, the last stage or the selected stages are written as linear models.
 
     Example: budgetline export heart.budgetline -o heart.onnx
     """
@@ -131,7 +131,7 @@ def export(
         printer.document({"written": str(output), "format": to})
         return
     if asked:
-        raise Refused("an ONNX graph holds all stages: leave --stage, --budget, --all-stages and --name out")
+        raise Refused("an ONNX graph holds all stages: leave out --stage, --budget, --all-stages and --name")
     with refusing(), writing(output):
         graph = to_onnx(found, output).graph
     names = {"inputs": [put.name for put in graph.input], "outputs": [put.name for put in graph.output]}
@@ -210,7 +210,7 @@ def _kept(files: Files, keep: list[str] | None, header: list[str]) -> list[str]:
     names = options.names_of(keep, files.numeric) if keep else []
     files.check_columns({"--keep": names})
     if twice := [name for name in names if name in header or names.count(name) > 1]:
-        raise Refused(f"--keep: the output would have two columns {shown(twice[0])}")
+        raise Refused(f"--keep: the output would have two columns called {shown(twice[0])}")
     return names
 
 

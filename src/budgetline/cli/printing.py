@@ -46,7 +46,7 @@ def line_of(error: BaseException) -> str:
 
 @contextmanager
 def refusing(where: str = "") -> Iterator[None]:
-    """Turn errors, wrong types too, into refusals that say where."""
+    """Turn errors, including wrong types, into refusals that name the place."""
     try:
         yield
     except (*EXPECTED, TypeError) as error:
@@ -66,19 +66,19 @@ def tell(text: str) -> None:
 class Printer:
     """Prints results and notes as the user wants them."""
 
-    as_json: Annotated[bool, Option("--json", help="Print only one JSON document on stdout.")] = False
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress, only warnings.")] = False
+    as_json: Annotated[bool, Option("--json", help="Print a single JSON document on stdout.")] = False
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only warnings, no notes or progress.")] = False
 
     @property
     def progress(self) -> Progress:
-        """How to show progress: not at all, in one line of a terminal, else in a line every ten seconds."""
+        """How to show progress: not at all, as one line on a terminal, or otherwise as a new line every ten seconds."""
         if self.quiet or sys.stderr is None:
             return False
         return True if sys.stderr.isatty() else "lines"
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Show which steps the work announces."""
+        """Show the steps that the work reports."""
         with make_bar(self.progress, what, None) as bar, watching(bar.hear):
             yield
 

@@ -26,21 +26,21 @@ from budgetline.messages import cut, name_of, printable, shown
 from budgetline.report.formatting import count
 
 HEADER, LEFT = ("column", "kind", "distinct", "missing", "values"), (0, 1, 4)
-"""Header of the table of columns, and which of its columns are aligned to the left."""
+"""Header of the table of columns, and the positions of its left-aligned columns."""
 LONGEST_VALUE = 20
-"""Characters of a value in the table."""
+"""Longest value in the table, in characters."""
 WITH_COSTS: dict[str, Callable[[], Bunch]] = {
     "heart": datasets.load_heart,
     "nhanes": datasets.load_nhanes,
     "thyroid": datasets.load_thyroid,
 }
-"""Data sets that ``demo`` writes."""
+"""Data sets that ``demo`` can write."""
 
 
 def inspect(
     data: options.DataFiles, *, target: options.TargetName = None, reading: FileOptions, printer: Printer
 ) -> None:
-    """Show the format that was found, and the kinds, categories and missing values of the columns.
+    """Show the detected file format, and the kind, the values and the missing values of every column.
 
     Example: budgetline inspect heart.csv -t disease
     """
@@ -54,7 +54,8 @@ def inspect(
     printer.table(HEADER, (_cells_of(column, target) for column in found.columns), LEFT)
     for name, reason in found.identifiers.items():
         if name != target:
-            printer.say(f"{name_of(name)} tells nothing about new rows: {reason}; fit leaves it out, unless --keep-ids")
+            what = f"{name_of(name)} does not help to predict new rows: {reason}"
+            printer.say(f"{what}; fit leaves it out unless you add --keep-ids")
     printer.document({"data": data, "target": target, **asdict(found)})
 
 
@@ -77,17 +78,18 @@ def _value(value: object) -> str:
 
 def demo(
     data: Annotated[
-        Path, Option(metavar="FILE", help=f"Where to write: {', '.join(f'{name}.csv' for name in WITH_COSTS)}.")
+        Path, Option(metavar="FILE", help=f"File to write: {', '.join(f'{name}.csv' for name in WITH_COSTS)}.")
     ] = Path("heart.csv"),
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a real table and the costs of its groups, and print the commands that learn from it.
+    """Write a real data set and the costs of its groups, and print the commands that learn from it.
 
     Example: budgetline demo
     """
     printer = Printer(False, quiet)
     if data.stem not in WITH_COSTS or data.suffix != ".csv":
-        raise Refused(f"--data: there is no data set for {data}; known are {', '.join(WITH_COSTS)}, such as heart.csv")
+        known = ", ".join(f"{name}.csv" for name in WITH_COSTS)
+        raise Refused(f"--data: there is no data set for {data}; the known files are {known}")
     found, prices = WITH_COSTS[data.stem](), data.with_suffix(".yaml")
     text = io.StringIO(newline="")
     rows = ([*row, target] for row, target in zip(found.data.tolist(), found.target.tolist(), strict=True))
@@ -111,14 +113,16 @@ def groups(
     data: options.DataFiles,
     *,
     target: options.TargetName = None,
-    by: Annotated[Literal["prefix", "column"], Option(help="How to group.")] = "column",
+    by: Annotated[Literal["prefix", "column"], Option(help="How to group the columns.")] = "column",
     keep_ids: options.KeepIds = False,
-    sep: Annotated[str, Option(help="With --by prefix: names are cut at the first SEP.")] = "_",
-    output: Annotated[Path | None, Option("-o", "--output", metavar="FILE", help="Default: stdout.")] = None,
+    sep: Annotated[str, Option(help="Separator for --by prefix; names are cut at its first occurrence.")] = "_",
+    output: Annotated[
+        Path | None, Option("-o", "--output", metavar="FILE", help="File to write. Default: stdout.")
+    ] = None,
     reading: FileOptions,
     printer: Printer,
 ) -> None:
-    """Write a groups file to edit: each column a group at cost 1, or columns with a common prefix together.
+    """Write a groups file to edit, with one group per column or per prefix of the names. Every group costs 1.
 
     Example: budgetline groups heart.csv --target disease -o groups.yaml
     """
@@ -128,7 +132,7 @@ def groups(
         raise Refused("--sep must not be empty")
     files.check_columns({"--target": target})
     if target is None:
-        printer.note("no --target: remove the column that you want to predict from the file")
+        printer.note("no --target: remove the column that you want to predict from the groups file")
     columns, what = other_columns(files, [] if target is None else [target]), "one for each column"
     if not keep_ids:
         columns = without_identifiers(files, columns, described(files, target, printer, columns), printer)
@@ -143,7 +147,7 @@ def groups(
     text = _commented(made, files, target, what)
     if output is not None:
         write_text(output, text)
-        printer.note(f"wrote {output}: set the costs there, then: budgetline fit {data} --groups {output} …")
+        printer.note(f"wrote {output}: set the costs in it, then run budgetline fit {data} --groups {output} …")
     elif not printer.as_json:
         print(text, end="")
     entries = dict(zip(made.names, made.columns, strict=True))
@@ -155,11 +159,11 @@ def _commented(made: FeatureGroups, files: Files, target: str | None, what: str)
     """Return the text of the file, with comments on what to edit."""
     lines = [
         f"Groups of {files.place}, {what}.",
-        "Edit: group the columns that are computed, asked or bought together, and give every group its cost,",
-        "all in one unit (seconds, dollars, …). A group of cost 0 is free. A cost that groups share is paid once:",
-        "'shared: {draw: {cost: 2.1, groups: [a, b]}}'. A group that needs others first: 'requires: [a]' in it.",
-        "A column is in at most one group; columns in no group are left out ('remainder: drop').",
+        "To edit: group the columns that are computed, asked or bought together, and set the cost of every group,",
+        "all in one unit (seconds, dollars, …). A group with cost 0 is free. A cost that groups share is paid once:",
+        "'shared: {draw: {cost: 2.1, groups: [a, b]}}'. If a group needs others first, add 'requires: [a]' to it.",
+        "A column may be in at most one group; columns in no group are left out ('remainder: drop').",
     ]
     if target is not None:
-        lines.append(f"The target {shown(target)} must be in no group.")
+        lines.append(f"The target {shown(target)} must not be in a group.")
     return "".join(f"# {printable(' '.join(line.split()))}\n" for line in lines) + made.to_yaml()

@@ -54,36 +54,36 @@ def open_data(
 ) -> Source:
     """Open data of any size, to be read in chunks by ``fit`` and ``budget_curve``.
 
-    The data must not change: a change is an error that names the file. Open a changed file again.
+    The data must not change. If a file has changed, reading it raises an error that names the file; open it again.
 
     Parameters
     ----------
     data : path, glob, folder, list of paths, table, frame, tuple or iterator
-        - Parquet (.parquet, .pq), CSV (.csv, .tsv, .txt, each also .gz, .bz2 or .zst), svmlight (.svm, .svmlight,
-          .libsvm) and Excel files (.xlsx, .xls; the first sheet); or a folder with files of one such kind.
-        - An Arrow table, a polars LazyFrame, a pandas, polars or dask data frame, or another object with
+        - Parquet (.parquet, .pq), CSV (.csv, .tsv or .txt, optionally compressed as .gz, .bz2 or .zst), svmlight
+          (.svm, .svmlight, .libsvm) or Excel files (.xlsx, .xls; first sheet only), or a folder of files of one kind.
+        - An Arrow table, a polars LazyFrame, a pandas, polars or dask data frame, or any other object with
           Arrow data (``__arrow_c_stream__``), such as a DuckDB relation.
         - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps or sparse matrices.
-        - An iterator of such tuples, read once, or a function that starts one. Chunks are copied as they are read.
+        - An iterator over such tuples, read once, or a function that returns one. Chunks are copied as they are read.
     target : str or list of str
-        Name of the target column; not for tuples, iterators and svmlight files. An empty list: no target, to predict.
+        Name of the target column (not for tuples, iterators and svmlight files). Pass an empty list if there is none.
     weight, qid : str, optional
-        Names of the columns of sample weights and of queries. For svmlight files, any ``qid`` reads their query ids.
+        Names of the columns with sample weights and query ids. For svmlight files, pass any ``qid`` to read query ids.
     features : list of str, optional
-        Default: all other columns. Estimators read only the columns that their groups use.
+        Names of the feature columns; by default, all others. Estimators read only the columns that their groups use.
     chunk_rows : int, optional
-        Rows read at once; default: about 64 MB. Not for data with chunks of their own: svmlight files (32 MB of text),
-        iterators and dask.
+        Number of rows per chunk. By default, a chunk has about 64 MB. Data with chunks of their own do not accept it:
+        svmlight files (32 MB of text per chunk), iterators and dask.
     file_format : {"parquet", "csv", "excel", "svmlight"}, optional
-        Needed if the suffixes do not determine it.
+        The file format, which is needed if the suffixes do not determine it.
     n_features, zero_based
-        For svmlight files: the number of features (default: found by an extra read), and whether indices start at 0.
+        For svmlight files: number of features (by default found in an extra pass), and whether indices start at 0.
     delimiter, na
-        For CSV files: the delimiter (default: found from the first lines), and the texts of missing values in addition
-        to the empty text (default: NA, N/A, NaN, nan, null, NULL, None, ?, ., #N/A; these may be labels of a target).
-        A decimal comma is found, unless commas delimit. A first column without a name is left out, as row names.
+        For CSV files: the delimiter (by default detected from the first lines), and texts that mean missing values,
+        besides the empty text (by default NA, N/A, NaN, nan, null, NULL, None, ?, . and #N/A, except in a target).
+        Decimal commas are detected unless commas delimit. An unnamed first column is left out, as it holds row names.
     device : str, optional
-        Multiply the rows on a device of PyTorch or CuPy, such as "cuda"; every dask worker uses its own.
+        PyTorch or CuPy device that multiplies the rows, such as "cuda". Every dask worker uses its own.
 
     Examples
     --------

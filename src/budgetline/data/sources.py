@@ -111,7 +111,7 @@ class Partition(ABC):
 
     @property
     def about_rows(self) -> int | None:
-        """Number of rows, estimated where it is not known before reading; None without an estimate."""
+        """Number of rows, estimated if it is not known before reading; None if there is no estimate."""
         return None
 
     def raw(self) -> Self:
@@ -133,7 +133,7 @@ class Partition(ABC):
 
 @dataclass(frozen=True)
 class Source:
-    """Data of any size, read in chunks. Make one with `budgetline.open_data`.
+    """Data of any size, read in chunks. Create a source with `budgetline.open_data`.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class Source:
     target_shape : () or (P,)
         Shape of the target of one row.
     once : bool
-        Whether it can be read only once.
+        Whether the data can be read only once.
     encoding : TableEncoding, or None
         With an encoding, the partitions hold raw columns, and the features are design columns.
     device : str, or None
@@ -169,7 +169,7 @@ class Source:
     device: str | None = field(default=None, repr=False)
 
     def raw(self) -> Source:
-        """Return the source of raw columns of any kind."""
+        """Return a source whose chunks hold the raw columns, of any type."""
         if self.once:
             raise ValueError("an encoding needs two passes, an iterator allows one: pass a function that starts one")
         parts: Any = self.partitions
@@ -177,11 +177,11 @@ class Source:
         return replace(self, partitions=raw)
 
     def dropping(self) -> Source:
-        """Return the source of files without the rows that have no target."""
+        """Return a source of the same files, without the rows that have no target."""
         return self._with_each(lambda partition: partition.dropping())
 
     def reading(self, kinds: Mapping[str, str]) -> Source:
-        """Return the source whose columns of text files are read as these kinds, "text" or "flag"."""
+        """Return a source that reads these columns of text files as these ``kinds``, "text" or "flag"."""
         return self._with_each(lambda partition: partition.reading(kinds))
 
     def _with_each(self, change: Callable[[Partition], Partition]) -> Source:
@@ -196,7 +196,7 @@ class Source:
 
     @property
     def about_rows(self) -> int | None:
-        """Number of rows, estimated where it is not known before reading; None without an estimate."""
+        """Number of rows, estimated if it is not known before reading; None if there is no estimate."""
         if not isinstance(self.partitions, list):
             return None  # a user's function must not run just to count
         known = [rows for part in self.partitions if (rows := part.about_rows) is not None]

@@ -22,13 +22,14 @@ FeatureKind = Literal["numeric", "binary", "categorical"]
 
 
 def load_bank() -> Bunch:
-    """Load a sample of the UCI bank marketing data as a raw table: text, numbers, and a file as it comes.
+    """Load a sample of the UCI bank marketing data as a raw, unprocessed table of text and numbers.
 
     Returns
     -------
     sklearn.utils.Bunch
-        data, a pandas DataFrame (1131, 16); target, "yes" or "no"; frame, both; feature_names; filename, the CSV file
-        that they were read from; DESCR, with the source, licence and citation.
+        The fields are data, a pandas DataFrame of shape (1131, 16); target, "yes" or "no"; frame, which has both;
+        feature_names; filename, the CSV file from which they were read; and DESCR, with the source, licence and
+        citation.
 
     Examples
     --------
@@ -57,18 +58,19 @@ def load_heart(
     Parameters
     ----------
     sites : {"cleveland", "all"}, default="cleveland"
-        The 303 patients of Cleveland, or the 920 of all four hospitals.
+        The 303 patients of Cleveland, or the 920 patients of all four hospitals.
     tests : {"panel", "single"}, default="panel"
-        One group per procedure, or one per test: tests of one procedure then share its cost.
+        One group per procedure, or one group per test. In the second case, the tests of a procedure share its cost.
     as_frame : bool, default=False
-        Return pandas objects, and groups of column names instead of positions.
+        Whether to return pandas objects, with groups of column names instead of positions.
 
     Returns
     -------
     sklearn.utils.Bunch
-        data (n_samples, n_features); target, 1 for disease and 0 for none; feature_names; target_name; feature_groups,
-        nine procedures or thirteen tests, costs in Canadian dollars; site, the hospital of each row; frame, a DataFrame
-        of data and target or None; DESCR, with the source, licence and citation.
+        The fields are data, of shape (n_samples, n_features); target, 1 for disease and 0 for none; feature_names;
+        target_name; feature_groups, nine procedures or thirteen tests with costs in Canadian dollars; site, the
+        hospital of each row; frame, a DataFrame of data and target, or None; and DESCR, with the source, licence and
+        citation.
 
     Examples
     --------
@@ -105,18 +107,19 @@ def load_heart(
 def load_mfeat(*, as_frame: bool = False) -> Bunch:
     """Load the UCI Multiple Features data: handwritten digits in six families of features.
 
-    The costs are no prices: each family costs its number of features, as none are published.
+    No prices are published for these features, so each family costs its number of features.
 
     Parameters
     ----------
     as_frame : bool, default=False
-        Return pandas objects, and groups of column names instead of positions.
+        Whether to return pandas objects, with groups of column names instead of positions.
 
     Returns
     -------
     sklearn.utils.Bunch
-        As of `load_heart`, without site: data (2000, 649); target, the digit, by which the rows are sorted;
-        group_titles, a readable title of each family. ``"fou_000"`` is the first Fourier coefficient.
+        The fields of `load_heart`, except site, and group_titles, a readable title of each family. ``data`` has the
+        shape (2000, 649), and ``target`` is the digit, by which the rows are sorted. The column ``"fou_000"`` is the
+        first Fourier coefficient.
 
     Examples
     --------
@@ -142,20 +145,21 @@ def load_mfeat(*, as_frame: bool = False) -> Bunch:
 
 
 def load_nhanes(*, as_frame: bool = False, drop: str | Iterable[str] = ()) -> Bunch:
-    """Load the NHANES 2017-2018 data: HbA1c of adults from survey components with costs.
+    """Load the NHANES 2017-2018 data, to predict the HbA1c of adults from survey components with costs.
 
     Parameters
     ----------
     as_frame : bool, default=False
-        Return pandas objects, and groups of column names instead of positions.
+        Whether to return pandas objects, with groups of column names instead of positions.
     drop : str or iterable of str, default=()
         Components to leave out, for instance ``("DIQ",)``, the questions about diabetes itself.
 
     Returns
     -------
     sklearn.utils.Bunch
-        As of `load_heart`, without site: data (5018, 250) without `drop`; target, HbA1c in percent; feature_groups, up
-        to 22 components whose costs are scores of inconvenience; group_titles, a readable title of each component.
+        The fields of `load_heart`, except site, and group_titles, a readable title of each component. Without `drop`,
+        ``data`` has the shape (5018, 250). ``target`` is HbA1c in percent. ``feature_groups`` has up to 22 components,
+        whose costs are scores of inconvenience.
 
     Examples
     --------
@@ -170,10 +174,10 @@ def load_nhanes(*, as_frame: bool = False, drop: str | Iterable[str] = ()) -> Bu
     costs = dict(zip(archive["group_names"].tolist(), archive["group_costs"].tolist(), strict=True))
     dropped = {drop} if isinstance(drop, str) else set(drop)
     if unknown := sorted(dropped - set(costs)):
-        raise ValueError(f"drop names unknown components {some(unknown)}; known are {', '.join(costs)}")
+        raise ValueError(f"drop has unknown components {some(unknown)}; the known components are {', '.join(costs)}")
     kept = [group for group in costs if group not in dropped]
     if not kept:
-        raise ValueError("drop leaves no component")
+        raise ValueError("drop removes all components")
     columns = np.flatnonzero(np.isin(archive["component"], kept))
     names, component = archive["columns"][columns], archive["component"][columns]
     data = _unscaled(archive["values"][:, columns], archive["decimals"][columns])
@@ -188,16 +192,17 @@ def load_thyroid(*, tests: Literal["panel", "single"] = "panel", as_frame: bool 
     Parameters
     ----------
     tests : {"panel", "single"}, default="panel"
-        One group of all five blood tests, or one group each: the four assays share the cost of the blood draw, and FTI,
-        which is computed from TT4 and T4U, is free but requires both.
+        One group of all five blood tests, or one group per test. In the second case, the four assays share the cost of
+        the blood draw. FTI, which is computed from TT4 and T4U, is free but requires both.
     as_frame : bool, default=False
-        Return pandas objects, and groups of column names instead of positions.
+        Whether to return pandas objects, with groups of column names instead of positions.
 
     Returns
     -------
     sklearn.utils.Bunch
-        As of `load_heart`, without site: data (7200, 21); target, the class 1, 2 or 3; is_test, UCI's test rows;
-        feature_groups, sixteen questions and a blood panel or five tests, costs in Canadian dollars.
+        The fields of `load_heart`, except site, and is_test, which marks UCI's test rows. ``data`` has the shape (7200,
+        21), and ``target`` is the class 1, 2 or 3. ``feature_groups`` has sixteen questions, and a blood panel or five
+        tests, with costs in Canadian dollars.
 
     Examples
     --------

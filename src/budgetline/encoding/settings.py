@@ -1,4 +1,4 @@
-"""Encoding: settings of what raw columns become."""
+"""Encoding: settings for turning raw columns into design columns."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ KINDS = ("linear", "spline", "categories")
 
 @dataclass(frozen=True)
 class Encoding:
-    """What the columns of a raw table become: numbers, curves or categories, each inside the group of its column.
+    """Settings that turn the columns of a raw table into numbers, curves or categories, each in its column's group.
 
-    Text, declared categories (also of numbers) and flags are categories, decimals are numbers. Text is numbers or dates
-    if nearly all values have one form, such as "8.90%", "$4.99", "36 months" or "7-Jan-18"; "categories" keeps it text.
-    A missing or blank value is a category; of a number, it is the mean and a flag. Dates and times are numbers of days.
-    ``alpha`` is chosen from the data unless it is given.
+    Text, flags and columns of a categorical type (even of numbers) become categories, and decimals become numbers. Text
+    is read as numbers or dates if nearly all of its values have one form, such as "8.90%", "$4.99", "36 months" or
+    "7-Jan-18"; "categories" keeps it as text. Dates and times become numbers of days. A missing or blank value becomes
+    a category; in a column of numbers, it is replaced by the mean and marked by a flag. With an encoding, ``alpha`` is
+    chosen from the data unless you set it.
 
     Parameters
     ----------
     numbers : {"linear", "spline", "categories"}
-        "linear": one column, asinh((x − median)/3s) with s half the distance of the quartiles: the number itself in the
-        middle, its logarithm in the tails. "spline": natural cubic splines of asinh((x − median)/s), which the ridge
-        penalises the more they bend, and which keep their end values outside the data; numbers that make up a tenth of
-        a column, such as zeros, get a flag. "categories": every different number is a category.
+        "linear" makes one column, asinh((x − median)/3s), where s is half the distance between the quartiles. It is
+        linear in the middle and logarithmic in the tails. "spline" makes natural cubic splines of
+        asinh((x − median)/s). The more a spline bends, the more the ridge penalises it; outside the data, splines keep
+        their end values. A number that makes up a tenth of a column or more, such as zero, gets a flag. "categories"
+        makes every different number a category.
     knots : int or None
-        The number of knots of a spline, at quantiles. None: 5 to 12, by the number of rows.
+        The number of knots of a spline, which are placed at quantiles. If None, there are 5 to 12 knots, depending on
+        the number of rows.
     min_frequency : int
-        Categories with fewer rows are merged into one, and unknown ones with them. Weights count, relative to their
-        mean.
+        Categories with fewer rows are merged into one, which also stands for unknown categories. Rows are
+        counted with their weights, relative to the mean weight.
     max_categories : int
-        Largest number of categories: the most frequent ones stay, the others are merged.
+        Largest number of categories. The most frequent ones are kept and the others are merged.
     interactions : int
-        Largest number of pairs of columns to add, as free groups that require the groups of both columns: the pairs
-        with the most to explain beyond the sum of both, with 2,000 design columns or fewer in all.
+        Largest number of pairs of columns to add. Each pair is a free group that requires the groups of both columns.
+        The pairs that explain most beyond the sum of their columns are added, with at most 2,000 design columns in all.
     columns : mapping column -> kind or settings
-        By name (or position): ``{"zip": "categories", "age": {"numbers": "spline", "knots": 4}}``.
+        Settings for individual columns, by name (or position), such as
+        ``{"zip": "categories", "age": {"numbers": "spline", "knots": 4}}``.
 
     Examples
     --------
@@ -71,18 +75,18 @@ class Encoding:
             self._of(name, given)
 
     def of(self, d: int, name: str | None) -> Encoding:
-        """Return the settings of a column, by its position and its name, if it has one."""
+        """Return the settings of a column, given its position and, if it has one, its name."""
         given = self.columns.get(d if name is None else name)
         return self if given is None else self._of(name if name is not None else d, given)
 
     @property
     def as_categories(self) -> list[str]:
-        """Names of the columns whose own settings make numbers categories."""
+        """Names of the columns whose own settings turn numbers into categories."""
         own = ((name, self._of(name, given).numbers) for name, given in self.columns.items())
         return [name for name, numbers in own if numbers == "categories" and isinstance(name, str)]
 
     def check_columns(self, names: tuple[str, ...] | None, n_features: int) -> None:
-        """Raise an error for settings of a column that is not there."""
+        """Raise an error if there are settings for a column that the table does not have."""
         known = range(n_features) if names is None else names
         for name in self.columns:
             if name not in known:

@@ -23,32 +23,33 @@ class PredictsAtBudget:
     def predict(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Array:
-        """Predict with the whole sequence, or with what a budget, a stage or the available groups allow.
+        """Predict with the whole sequence, or with the groups that a budget, a stage or ``available`` allows.
 
-        Only the columns that the chosen model uses are read: the others may be NaN, or missing from a data frame.
-        Columns of a frame are found by their names, in any order; arrays have the columns of ``fit``.
+        Only the columns that the chosen model uses are read. The others may be NaN, or absent from a data frame.
+        Columns of a frame are found by name, in any order. An array must have the same columns as in ``fit``.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
             The rows to predict.
         budget : float, optional
-            Use the longest prefix of the sequence that costs no more.
+            Use the longest prefix of the sequence that costs no more than this.
         stage : int, optional
-            Use the first ``stage`` groups; 0 is the training mean, or the most frequent class.
+            Use the first ``stage`` groups. Stage 0 predicts the training mean, or the most frequent class.
         available : collection of group names, or "auto", optional
-            Use exactly these groups, in or out of order. For squared error this is the least-squares model on them,
-            exact for every subset. For other losses prefixes are exact, and other subsets are fitted to what the model
-            knows of the distribution of the training rows. Groups not in the sequence add nothing.
-            With "auto", each row is predicted from the groups that it has: those whose columns are not all missing (NaN
-            or null). Columns that X lacks count as missing, and a warning names them. A budget or a stage then limits
-            these groups. Without an encoding, a row that has only a part of a group is an error.
-            `StagedEstimators` use the longest prefix inside the available groups, and do not accept "auto".
+            Use exactly these groups, which need not be a prefix. For squared error, the prediction comes from the
+            least-squares model on these groups, which is exact for every subset. For other losses, prefixes are exact,
+            and the models of other subsets are fitted to what the model knows of the distribution of the training rows.
+            Groups that are not in the sequence add nothing.
+            With "auto", each row is predicted from the groups that it has, which are those whose columns are not all
+            missing (NaN or null). Columns that X lacks count as missing, and a warning names them. A budget or a stage
+            then limits these groups. Without an encoding, a row with only some of the columns of a group is an error.
+            `StagedEstimators` use the longest prefix whose groups are all available, and do not accept "auto".
 
         Returns
         -------
         array of shape (n,), or (n, P) for several targets
-            A value or a label for every row.
+            One value or label per row.
         """
         return self._result("predict", X, budget, stage, available)
 
@@ -66,9 +67,9 @@ class PredictsAtBudget:
         stage: int | None = None,
         available: Available = None,
     ) -> float:
-        """Return R², or the share of labels predicted correctly; keywords as in ``predict``.
+        """Return R² for regression, or accuracy for classification; keywords as in ``predict``.
 
-        ``y`` are the true values, ``sample_weight`` weights of the rows.
+        ``y`` holds the true values, and ``sample_weight`` the weights of the rows.
         """
         predicted = self.predict(X, budget=budget, stage=stage, available=available)
         measure = accuracy_score if is_classifier(self) else r2_score
@@ -108,24 +109,24 @@ class ClassifiesAtBudget(PredictsAtBudget):
     def predict_proba(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
-        """Return probabilities of the classes, shape (n, P); keywords as in ``predict``."""
+        """Return the probabilities of the classes, shape (n, P); keywords as in ``predict``."""
         return self._result("predict_proba", X, budget, stage, available)
 
     @available_if(_offered("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
-        """Return log probabilities of the classes, shape (n, P); keywords as in ``predict``."""
+        """Return the log probabilities of the classes, shape (n, P); keywords as in ``predict``."""
         return self._result("predict_log_proba", X, budget, stage, available)
 
     @available_if(_offered("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
-        """Return scores: log odds of the second of two classes, shape (n,), or one score per class, shape (n, P).
+        """Return scores: the log odds of the second of two classes, shape (n,), or one score per class, shape (n, P).
 
-        Keywords as in ``predict``; stage 0 is the model of the class frequencies alone. The probabilities of more
-        than two classes are the softmax of their scores. `StagedEstimators` return the scores of their estimator.
+        Stage 0 is the model of the class frequencies alone. The probabilities of more than two classes are the softmax
+        of their scores. `StagedEstimators` return the scores of their estimator; keywords as in ``predict``.
         """
         return self._result("decision_function", X, budget, stage, available)
 

@@ -76,7 +76,7 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_model(cls, model: AnytimeModel) -> Self:
-        """Return a fitted estimator that holds a model, with the settings that the model was learned with."""
+        """Return a fitted estimator that holds this model, with the parameters that the model was fitted with."""
         found = cls(**model.settings)
         found._validate_params()
         found._adopt(model)
@@ -91,24 +91,24 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         client: object = None,
         progress: Progress = None,
     ) -> Self:
-        """Learn the sequence and the model of every prefix.
+        """Learn the sequence and a model for every prefix of it.
 
-        From a source, squared error takes one pass, and memory for a chunk and D × D moments. Other losses take a few
-        passes per stage, counted in ``n_passes_``. Only the columns in groups are read.
+        With a source, squared error needs one pass over the data, and memory for a chunk and D × D moments. Other
+        losses need a few passes per stage, which ``n_passes_`` counts. Only the columns in groups are read.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Source
-            A table has shape (n, D) and is not copied: an array, or a frame of pandas, polars or pyarrow. A source
-            comes from ``budgetline.open_data``, with its targets.
+            The training rows, as a table or a source. A table has shape (n, D) and is not copied; it is an array, or a
+            frame of pandas, polars or pyarrow. A source comes from ``budgetline.open_data`` and holds its own targets.
         y : array of shape (n,), or (n, P) for several targets
-            Labels of a classifier can be of any kind.
+            The targets. Labels of a classifier can be of any type.
         sample_weight : array of shape (n,), optional
             Weights of the rows.
         client : dask.distributed.Client, optional
-            Read the partitions of a source in tasks there. Dask frames run on the default client, if there is one.
+            Client whose workers read the partitions of a source. Dask frames use the default client if there is one.
         progress : bool or None
-            Whether to show a progress bar for a source; None: on a terminal.
+            Whether to show a progress bar for a source. If None, it is shown only on a terminal.
 
         Examples
         --------

@@ -54,26 +54,27 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         stage: int | None = None,
         available: Available = None,
     ) -> Mask:
-        """Return which classes are in the set of labels of each row, shape (n, P); it holds the true one this often.
+        """Return which classes are in the prediction set of each row, shape (n, P).
 
-        Needs the held-out errors of ``AnytimeClassifierCV``, learned from rows in memory. A set holds the classes whose
-        probability is above a threshold, which is the same for all rows of a stage. A set of several labels says that
-        the row could be any of them; an empty one that it is like no class in particular. Where few probabilities
-        differ, as after one group of two values, sets cover more than asked.
+        A set contains the true class with probability ``coverage``. Sets need the held-out errors of an
+        ``AnytimeClassifierCV`` that was fitted to rows in memory. A set consists of the classes whose probability is
+        above a threshold, which is the same for all rows of a stage. If a set contains several classes, the row could
+        belong to any of them. If it is empty, the row resembles no class in particular. When there are few different
+        probabilities, as after one group with two values, sets cover more than requested.
 
-        Coverage is over all rows: a rare class may be in far fewer of its own sets. If its rows matter as much, learn
-        with ``class_weight="balanced"``.
+        Coverage is an average over all rows. The sets of rows from a rare class may contain this class far less often.
+        If these rows matter as much as the others, fit with ``class_weight="balanced"``.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
             The rows to predict.
         coverage : float in (0, 1)
-            Share of new rows whose set holds the true class.
+            Share of new rows whose set contains the true class.
         budget, stage
             As in ``predict``.
         available
-            As in ``predict``. For sets that are not prefixes see ``AnytimeRegressorCV.predict_interval``.
+            As in ``predict``. For groups that are not a prefix, see ``AnytimeRegressorCV.predict_interval``.
         """
         check_is_fitted(self)
         return like(X, predict_set(self.model_, X, coverage, budget, stage, available))
@@ -115,7 +116,8 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
 class AnytimeClassifier(BaseClassifier, HasAlpha):
     """Classification with feature groups that are computed one after another, best value for money first.
 
-    Learns an order of the groups and, for every prefix of it, a logistic (two classes) or softmax model (more),
+    The estimator learns an order of the groups and, for every prefix of it, a logistic model (two classes) or a softmax
+    model (more classes),
 
         min_W  mean log loss + alpha/2 ‖W‖²    on standardised X, with an intercept that is not penalised.
 
@@ -124,27 +126,28 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, start, encoding
         As in ``AnytimeRegressor``.
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
-        "forward" refits the candidates that can win; "score" uses the gain of one Newton step; "omp" the whitened
-        gradient (the paper's Algorithm 3), which is the fastest.
+        How the merit of a group is measured. "forward" refits the candidates that can win. "score" uses the gain of one
+        Newton step. "omp" uses the whitened gradient (the paper's Algorithm 3) and is the fastest. The other rules are
+        for comparison.
     alpha : float, "auto" or None
-        As in ``AnytimeRegressor``. ``LogisticRegression`` would call it 1/(C·n), on standardised data.
+        As in ``AnytimeRegressor``. In terms of ``LogisticRegression`` on standardised data, it is 1/(C·n).
     correction : float
         As in ``AnytimeRegressor``.
     min_gain : float
-        Stop when no group would explain at least this additional fraction of the deviance, by one Newton step and after
-        the correction.
+        Stop when no group would explain at least this additional fraction of the deviance, after the correction. The
+        fraction is estimated by one Newton step.
     class_weight : dict, "balanced" or None
-        Weights of the classes; "balanced" gives all classes the same total weight.
+        Weights of the classes. "balanced" gives all classes the same total weight.
     tol : float
-        Largest entry of the gradient, in units of the deviation of the class indicators, at which a stage counts as
-        fitted.
+        A stage counts as fitted when no entry of the gradient is larger than this, in units of the standard deviation
+        of the class indicators.
 
     Attributes
     ----------
     classes_ : array of shape (P,)
         The labels, sorted.
     coef_path_
-        As in ``AnytimeRegressor``. For two classes the scores are log odds of the second one.
+        As in ``AnytimeRegressor``. For two classes, the scores are the log odds of the second class.
     feature_groups_, sequence_, order_, intercept_path_, coef_, intercept_, alpha_, n_passes_, model_
         As in ``AnytimeRegressor``.
 

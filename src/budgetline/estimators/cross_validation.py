@@ -67,13 +67,13 @@ class HasSearch(AnytimeEstimator):
         client: object = None,
         progress: Progress = None,
     ) -> Self:
-        """Choose on folds, then learn from all rows; other arguments as in ``AnytimeRegressor.fit``.
+        """Choose settings by cross-validation, then fit to all rows; other arguments as in ``AnytimeRegressor.fit``.
 
         Parameters
         ----------
         groups : array of shape (n,), optional
-            Labels of rows, such as patients. Rows with the same label are in the same fold, if ``cv`` is a number or
-            None.
+            Labels of the rows, such as the patient of each row. If ``cv`` is a number or None, rows with the same label
+            are in the same fold.
         """
         return self._fit(X, y, sample_weight, client, progress, groups)
 
@@ -91,7 +91,7 @@ class HasSearch(AnytimeEstimator):
 
     @property
     def folds_that_agree_(self) -> Positions:
-        """In how many folds each group of the order is bought by the same cost, shape (stages,)."""
+        """Number of folds that have bought each group by the cost at which the order buys it, shape (stages,)."""
         check_is_fitted(self)
         return folds_that_agree(self.sequence_.cumulative_costs, self.fold_costs_)
 
@@ -136,15 +136,16 @@ def checked_values(name: str, given: ArrayLike) -> Float:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AnytimeRegressorCV(BaseRegressor, HasSearch):
-    """AnytimeRegressor with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
+    """AnytimeRegressor with ``alpha`` and ``correction`` chosen by cross-validation over all budgets.
 
-    The model is fitted on all data with the best values. The score of a fold is the mean over budgets, spread evenly up
-    to the total cost, of the explained fraction of the held-out loss, for squared error 1 − MSE/MSE(training mean).
-    ``alpha`` is chosen with the first of the ``corrections``, then the correction with that ``alpha``. For squared
-    error one pass over the data computes the moments of every fold, and trying another ``alpha`` reads no data.
+    The model is fitted on all data with the best values. The score of a fold is the explained share of its held-out
+    loss, averaged over budgets that are spread evenly up to the total cost. For squared error, this share is
+    1 − MSE/MSE(training mean). ``alpha`` is chosen with the first of the ``corrections``, and then the correction with
+    this ``alpha``. For squared error, one pass over the data computes the moments of every fold, and trying another
+    ``alpha`` reads no data.
 
-    Has the methods of ``AnytimeRegressor``, except those that learn from moments. A hash of their values assigns
-    the rows of a source to folds.
+    The search has the methods of ``AnytimeRegressor``, except those that learn from moments. Rows of a source are
+    assigned to folds by a hash of their values.
 
     Parameters
     ----------
@@ -155,17 +156,19 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
     alphas, corrections : sequences of float
         The values to try.
     interactions : sequence of int, or None
-        Numbers K of pairs of columns to try, such as (0, 20), with the best alpha and correction. The K pairs that
-        explain most are added if that is better on held-out rows by more than its standard error, on at most 20,000
-        rows. None: as many pairs as the encoding says. Needs an encoding, and rows in memory.
+        Numbers of pairs of columns to try, such as (0, 20), with the best alpha and correction. The pairs that explain
+        most are added if they improve the score on held-out rows by more than the standard error of the improvement.
+        At most 20,000 rows are used to decide this. If None, the encoding decides how many pairs are added. Pairs need
+        an encoding, and rows in memory.
     cv : int, splitter, iterable or None
-        Folds: a number, or a splitter of scikit-learn; None is 5 folds. If a splitter needs groups, pass the list of
-        its splits. For sources, a number of folds or None.
+        The number of folds, a scikit-learn splitter, or an iterable of splits. None means 5 folds. If a splitter needs
+        groups, pass the list of its splits. A source accepts only a number of folds or None.
     stop_at_best : bool
-        Buy no groups beyond the budget that is best on held-out rows, if quality falls afterwards by more than 0.005
-        and a standard error. The first group is always bought.
+        Whether to buy no groups beyond the budget that is best on held-out rows, if quality falls afterwards by more
+        than 0.005 and by more than a standard error. The first group is always bought.
     search_rows : int or None
-        Choose on at most this many rows in memory, drawn at random; the model still learns from all. None: all rows.
+        Choose the settings on at most this many rows in memory, drawn at random. The model is still fitted to all rows.
+        If None, the search uses all rows.
 
     Attributes
     ----------
@@ -176,11 +179,12 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
     correction_scores_ : array of shape (n_corrections, n_folds)
         Scores of the corrections, with ``alpha_``.
     held_out_ : array of shape (K, 3)
-        Costs, the mean over folds of the explained share of the held-out loss there, and its standard error.
+        One row per cost: the cost, the explained share of the held-out loss at this cost (mean over folds), and its
+        standard error.
     fold_costs_ : array of shape (n_folds, stages)
-        What every fold has spent when it has bought each group of the order; infinite if it never buys it.
+        Total cost by which each fold has bought each group of the order; infinite if it never buys the group.
     folds_that_agree_ : int array of shape (stages,)
-        For each group, in how many folds it has been bought at the cost at which the order buys it.
+        For each group, the number of folds that have bought it by the cost at which the order buys it.
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
         As in ``AnytimeRegressor``.
 
@@ -201,11 +205,11 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AnytimeClassifierCV(BaseClassifier, HasSearch):
-    """AnytimeClassifier with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
+    """AnytimeClassifier with ``alpha`` and ``correction`` chosen by cross-validation over all budgets.
 
-    The model is fitted on all data with the best values. The score of a fold is the mean over budgets, spread evenly up
-    to the total cost, of the explained fraction of the held-out log loss, 1 − loss/loss(training frequencies). Has all
-    methods of ``AnytimeClassifier``.
+    The model is fitted on all data with the best values. The score of a fold is the explained share of its held-out log
+    loss, 1 − loss/loss(training frequencies), averaged over budgets that are spread evenly up to the total cost. The
+    search has all methods of ``AnytimeClassifier``.
 
     Parameters
     ----------
@@ -216,12 +220,13 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
     alphas, corrections, interactions, stop_at_best, search_rows
         As in ``AnytimeRegressorCV``.
     calibration : {"auto", "none"} or None
-        "auto" calibrates the probabilities of every stage on held-out rows of the folds, where that lowers their log
-        loss by more than chance: beta calibration for two classes, a temperature for more. Scores and coefficients
-        stay as they are. Not from sources. "none" or None: the probabilities are those of the linear scores.
+        "auto" calibrates the probabilities of every stage on the held-out rows of the folds, if this lowers their log
+        loss by more than chance would. It uses beta calibration for two classes and a temperature for more. Scores and
+        coefficients do not change. Models that learn from a source are not calibrated. With "none" or None, the
+        probabilities come from the linear scores alone.
     cv : int, splitter, iterable or None
-        Folds: a number, or a splitter of scikit-learn; None is 5 stratified folds. A hash of their values assigns the
-        rows of a source to folds.
+        The number of folds, a scikit-learn splitter, or an iterable of splits. None means 5 stratified folds. Rows of a
+        source are assigned to folds by a hash of their values.
 
     Attributes
     ----------

@@ -28,8 +28,8 @@ class ModelMethods:
     ) -> Certificate:
         """Prove how close the order is to optimal at every budget, on the training data.
 
-        Parameters as in ``budgetline.certify``. Every prefix and an even grid of budgets are certified; the bounds
-        are valid whenever the time ends.
+        Every prefix and an evenly spaced grid of budgets are certified. The bounds are valid even if the time runs out
+        early; parameters as in ``budgetline.certify``.
         """
         check_is_fitted(self)
         return certify(self.model_, budgets=budgets, time_limit=time_limit, progress=progress)
@@ -46,28 +46,29 @@ class ModelMethods:
         sample_weight: object = None,
         progress: Progress = None,
     ) -> Plan:
-        """Find the best set of groups for a budget that is known.
+        """Find the best set of groups for a known budget.
 
-        A prefix of the order serves every budget and may leave money unspent; a plan serves one. For squared error the
-        set is the best on the training data, less the correction if there is one, and proven if the time suffices. For
-        other losses it comes from quadratic models of the risk around fitted stages, without a proof; with the data,
-        the plan is refitted exactly. A model without moments plans with the groups of its sequence.
+        The order serves every budget and may leave money unspent; a plan serves one budget. For squared error, the plan
+        is the best set on the training data, after the correction if there is one. This is proven if the time suffices.
+        For other losses, the set comes from quadratic models of the risk around fitted stages, without a proof. If you
+        pass the data, the plan is refitted exactly. A model without moments considers only the groups of its sequence.
 
         Parameters
         ----------
         budget : float
             The largest total cost of the set.
         include : names of groups
-            Groups that must be in the set, with those that they require. The groups of ``start`` are always in.
+            Groups that must be in the set, together with the groups that they require. The groups of ``start`` are
+            always in the set.
         exclude : names of groups
-            Groups that must not be in the set, nor those that require them.
+            Groups that must not be in the set. Groups that require them are excluded, too.
         time_limit : float
-            Seconds for the search. Fits to the data are not counted.
+            Time limit of the search in seconds. It does not include refits to the data.
         X, y, sample_weight
-            The training data, in memory: the models of the plan are fitted to them, with the ridge constant and the
+            The training data, in memory. The models of the plan are fitted to them, with the ridge constant and the
             encoding of this model.
         progress : bool or None
-            Whether to show a progress bar; None: on a terminal.
+            Whether to show a progress bar. If None, it is shown only on a terminal.
 
         Examples
         --------
@@ -96,7 +97,7 @@ class ModelMethods:
         sample_weight: object = None,
         progress: Progress = None,
     ) -> tuple[Plan, ...]:
-        """Return the plans for several budgets, which share the time. Parameters as in ``plan``.
+        """Return the plans for several budgets, which share the time limit. Parameters as in ``plan``.
 
         Examples
         --------
@@ -114,27 +115,29 @@ class ModelMethods:
     def next_groups(
         self, available: Collection[str] = (), *, budget: float | None = None, X: object = None
     ) -> NextGroups:
-        """Rank what to buy next, given any available groups: by gain per cost, free groups first.
+        """Rank the groups to buy next, given any available groups, by gain per cost; free groups come first.
 
-        For squared error the gains are exact, on the training data. For other losses they are estimated from what the
-        model keeps of the distribution of the training rows: close to those of refits, in about their order. Groups
-        are evaluated one by one, each with the groups that it requires: two that share a cost may be worth more.
+        For squared error, the gains on the training data are exact. For other losses, they are estimated from what the
+        model keeps of the distribution of the training rows. These estimates are close to the gains of refits and rank
+        the groups in about the same order. Groups are evaluated one by one, each with the groups that it requires. Two
+        groups that share a cost may be worth more together.
 
         Parameters
         ----------
         available : collection of group names
-            The available groups, in or out of order. Groups that they require count as available, too.
+            The available groups, which need not be a prefix. Groups that they require count as available, too.
         budget : float, optional
-            Leave out what costs more than this now.
+            Leave out groups that would now cost more than this.
         X : table of shape (n, D), optional
-            For classifiers, rows with the columns of the available groups: rank by the chance per cost that a purchase
-            changes the decision (mean over rows); what cannot change it follows, by gain.
+            For classifiers: rows with the columns of the available groups. Groups are then ranked by the chance per
+            cost that buying them changes the decision (mean over rows). Groups that cannot change it follow, ranked by
+            gain per cost.
 
         Returns
         -------
         NextGroups
-            A table with ``groups``, ``along``, ``costs``, ``gains``, ``chances`` and ``to_frame()``. Groups that the
-            sequence does not hold are in it only if the model has moments.
+            A table with ``groups``, ``along``, ``costs``, ``gains``, ``chances`` and ``to_frame()``. Groups that are
+            not in the sequence appear only if the model has moments.
 
         Examples
         --------
@@ -149,22 +152,23 @@ class ModelMethods:
         return next_groups(self.model_, available, budget=budget, X=X)
 
     def effects(self, *, stage: int | None = None, budget: float | None = None) -> Effects:
-        """Return what every column does to the score at a stage, or at a budget; without both at the last stage.
+        """Return the effect of every column on the score at a stage or a budget, by default at the last stage.
 
-        Numbers have a curve, categories a value each, pairs of columns a table. The score is that of
-        ``decision_function``, for regression that of ``predict`` (before the exponential of ``loss="poisson"``).
+        The effect of a column is a curve for numbers and one value per category for categories. The effect of a pair of
+        columns is a table. The score is the output of ``decision_function``. For regression, it is the output of
+        ``predict`` (before the exponential of ``loss="poisson"``).
 
-        Pointwise bands say what the noise of the rows leaves open if the groups are these and in this order: that
-        other rows might have led to other groups is not counted. The ridge counts as a prior.
+        Pointwise bands show the uncertainty from the noise of the rows, for these groups in this order. They do not
+        account for the fact that other rows might have led to other groups. The ridge counts as a prior.
         """
         check_is_fitted(self)
         return effects_of(self.model_, stage=stage, budget=budget)
 
     def coef_errors(self, *, stage: int | None = None, budget: float | None = None) -> Float:
-        """Return the standard errors of the coefficients at a stage, or at a budget; without both at the last stage.
+        """Return the standard errors of the coefficients at a stage or a budget, by default at the last stage.
 
-        They have the shape of ``coef_``, and the same conditions as the bands of ``effects``: the choice of the groups
-        is taken as given. With ``alpha=0`` they are the classical ones of least squares and maximum likelihood.
+        They have the shape of ``coef_``. Like the bands of ``effects``, they take the choice of the groups as given.
+        With ``alpha=0``, they are the classical standard errors of least squares and maximum likelihood.
 
         Examples
         --------

@@ -53,13 +53,13 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
         stage: int | None = None,
         available: Available = None,
     ) -> PredictionInterval:
-        """Return ``lower`` and ``upper``, between which the target of a row is with about this probability.
+        """Return bounds ``lower`` and ``upper`` that contain the target of a row with about this probability.
 
-        Needs the held-out errors of ``AnytimeRegressorCV``. They were measured on folds: of new rows like the training
-        rows, this share is covered, whatever the loss. Where errors grow with the prediction, so do the intervals. A
-        model that learned from a source knows only the mean squared errors of its folds: then errors are taken as
-        normal with the same spread everywhere (``model_.errors.assumption`` says which). Bounds are infinite where
-        there are too few rows for the coverage.
+        Intervals need the held-out errors of ``AnytimeRegressorCV``, which are measured on folds. They cover this share
+        of new rows that are like the training rows, whatever the loss. If errors grow with the prediction, so do the
+        intervals. A model that learned from a source knows only the mean squared errors of its folds. Its errors are
+        assumed to be normal, with the same spread everywhere (``model_.errors.assumption`` names the assumption).
+        Bounds are infinite if there are too few rows for the coverage.
 
         Parameters
         ----------
@@ -70,13 +70,13 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
         budget, stage
             As in ``predict``.
         available
-            As in ``predict``. A set of groups that is no prefix has the errors of a stage that gains about as much, or
-            less.
+            As in ``predict``. A set of groups that is not a prefix uses the errors of a stage with about the same gain,
+            or less.
 
         Returns
         -------
         PredictionInterval
-            Two arrays of the shape of the predictions.
+            Two arrays with the shape of the predictions.
         """
         check_is_fitted(self)
         found = predict_interval(self.model_, X, coverage, budget, stage, available)
@@ -119,7 +119,7 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
 class AnytimeRegressor(BaseRegressor, HasAlpha):
     """Linear regression with feature groups that are computed one after another, best value for money first.
 
-    Learns an order of the groups and one ridge model per prefix of it,
+    The estimator learns an order of the groups and one ridge model per prefix of it,
 
         min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖²    on standardised X and centred y,
 
@@ -128,62 +128,69 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
     Parameters
     ----------
     feature_groups : FeatureGroups, mapping, list of column lists, labels, or None
-        None: every column is a group.
+        The groups of columns. If None, every column is a group.
     costs : mapping name -> cost, sequence, or None
-        Costs of the groups; None: those of ``feature_groups``, else 1 each.
+        Costs of the groups. If None, the costs of ``feature_groups`` are used, or 1 per group if it has none.
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
-        How the merit of a group is measured. "forward": its exact gain (forward regression). "score": the gain of one
-        Newton step (the same for squared error). "omp": its gradient, whitened within the group (orthogonal matching
-        pursuit). For comparison: the plain gradient, that of the best column, the gain of the group on its own.
+        How the merit of a group is measured. "forward" uses its exact gain (forward regression). "score" uses the gain
+        of one Newton step, which is the same for squared error. "omp" uses its gradient, whitened within the group
+        (orthogonal matching pursuit). For comparison, "no-whiten" uses the plain gradient, "single" the gradient of the
+        best column, and "static" the gain of the group on its own.
     cost_sensitive : bool
         Whether merit is divided by cost.
     schedule : {"greedy", "doubling", "cheapest", "random"} or a schedule such as ``Doubling(c_min=2)``
-        With "doubling" no group costs more than all before it, which gives a guarantee at every budget.
-        ``FixedOrder([...])`` is an order of your own; "cheapest" first and "random" are for comparison.
+        Which groups may come next. "greedy" allows any group. With "doubling", no group may cost more than all groups
+        before it together, which gives a guarantee at every budget. ``FixedOrder([...])`` is an order of your own.
+        "cheapest" (the cheapest group comes first) and "random" are for comparison.
     alpha : float, "auto" or None
-        Ridge constant, as in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data; ``Ridge`` calls it
-        ``alpha · n``. "auto" chooses the likeliest constant for the model of all groups, by restricted maximum
-        likelihood (for other losses by its Laplace approximation). None is "auto" with an encoding, else 1e-5.
+        Ridge constant, as in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data. The
+        equivalent constant of ``Ridge`` is ``alpha · n``. "auto" chooses the most likely constant for the model of all
+        groups, by restricted maximum likelihood (for other losses, by its Laplace approximation). None means "auto"
+        with an encoding, and 1e-5 otherwise.
     encoding : {"linear", "spline"}, Encoding or None
-        What raw columns become: text, categories, flags, dates, numbers and missing values, see
-        ``budgetline.Encoding``. None: X holds numbers, which are used as they are.
+        How to encode raw columns: text, categories, flags, dates, numbers and missing values (see
+        ``budgetline.Encoding``). If None, X holds numbers, which are used as they are.
     max_cost : float or None
-        Leave out groups that would bring the total cost above this.
+        Leave out groups that would raise the total cost above this.
     max_groups : int or None
         Stop after this many groups.
     min_gain : float
         Stop when no group would explain at least this additional fraction of the variance, after the correction.
     start : names of groups
-        Groups that are always measured: they and the groups that they require come first, even if they gain nothing.
+        Groups that are always bought. They, and the groups that they require, come first even if they gain nothing.
     correction : float
-        Choose groups by the gain to expect on new rows: subtract this multiple of what noise alone explains and costs,
-        σ²d/n for d columns (1 is Mallows' C_p; for other losses d/n, as AIC), with σ² the residual variance of the
-        model of all groups. 0 is the paper's choice by the gain on the training rows, which ``sequence_`` has.
+        Choose groups by the gain expected on new rows: the gain on the training rows, less this multiple of what noise
+        alone explains in training and costs on new rows. For d columns, noise accounts for σ²d/n, where σ² is the
+        residual variance of the model of all groups (for other losses d/n, as in AIC). The value 1 is Mallows' C_p; 0
+        is the paper's choice by the gain on the training rows. ``sequence_`` always holds the gains on the training
+        rows.
     loss : {"squared_error", "poisson"} or ConvexLoss
-        "poisson" is for counts, with a log link; a ``ConvexLoss`` has its own φ. Their ``explained`` is a share of
-        deviance.
+        "poisson" is for counts and has a log link; a ``ConvexLoss`` has its own φ. For both, ``explained`` is a share
+        of the deviance.
     tol : float or None
-        Largest entry of the gradient, in units of the deviation of y, at which a stage counts as fitted; None is 1e-10.
-        Squared error is solved exactly and accepts only None.
+        A stage counts as fitted when no entry of the gradient is larger than this, in units of the standard deviation
+        of y. None means 1e-10. Squared error is solved exactly and accepts only None.
 
     Attributes
     ----------
     feature_groups_ : FeatureGroups
         The groups as they were used, with their costs.
     sequence_ : GroupSequence
-        ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained``, ``to_frame()``.
+        The order, with ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained`` and ``to_frame()``.
     order_ : int array
         Positions of the chosen groups, in order.
     coef_path_, intercept_path_ : arrays of shape (stages, D) and (stages,), or (stages, P, D) and (stages, P)
-        Coefficients after each stage, in the units of X and y, or of the design columns of an encoding.
+        Coefficients and intercepts of each stage, in the units of X and y. With an encoding, they belong to its design
+        columns.
     feature_names_out_ : array of str
-        Names of the design columns: with an encoding what the columns of X have become, otherwise these columns.
+        Names of the design columns. With an encoding, these are the columns that it makes from X; otherwise they are
+        the columns of X.
     coef_, intercept_
-        Those of the last stage.
+        Coefficients and intercept of the last stage.
     model_ : AnytimeModel
-        All of this as one record, which files, curves, certificates, runners and reports work with.
+        The fitted model as one object. Files, curves, certificates, runners and reports work with it.
     moments_ : Moments
-        Moments of the columns in groups that the model was fitted on; ``partial_fit`` adds to them. Only for squared
+        Moments of the grouped columns of the training data; ``partial_fit`` adds to them. They exist only for squared
         error, and not if X is too wide for them.
     alpha_ : float
         The ridge constant that ``alpha="auto"`` has chosen.
@@ -227,7 +234,7 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
 
     @available_if(lambda self: self.loss == "squared_error")  # type: ignore[untyped-decorator]
     def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Add rows to those of earlier calls, and learn from all of them; arguments as in ``fit``.
+        """Add these rows to the rows of earlier calls, and learn from all of them; arguments as in ``fit``.
 
         Examples
         --------

@@ -82,22 +82,22 @@ class BaseRanker(SetsEstimator):
     def fit(  # type: ignore[override]
         self, X: object, y: object = None, sample_weight: object = None, *, qid: object = None, group: object = None
     ) -> Self:
-        """Learn the sequence and the ranking of every prefix.
+        """Learn the sequence and a ranking model for every prefix of it.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Source
-            A table of shape (n, D), one row per document. Or a source, opened with ``qid``, whose chunks hold whole
-            queries, which is checked; then rule "score" or "omp", and no search.
+            A table of shape (n, D) with one row per document, or a source that was opened with ``qid``. A source needs
+            rule "score" or "omp", and works only without a search. Its chunks must hold whole queries; this is checked.
         y : array of shape (n,)
-            Grades of relevance from 0 on; the gain of a grade is 2^grade − 1. Queries without a relevant document say
-            nothing about the order.
+            Relevance grades, at least 0. The gain of a grade is 2^grade − 1. Queries without a relevant document carry
+            no information about the order.
         sample_weight : array of shape (n,), optional
-            Weights of the queries: the same for all documents of one.
+            Weights of the queries. All documents of a query must have the same weight.
         qid : array of shape (n,)
-            The query of every row, in any order.
+            The query of every row. The rows may be in any order.
         group : array of int, optional
-            Instead of ``qid``: numbers of adjacent rows that belong to one query.
+            An alternative to ``qid``: the number of rows of each query. Rows of a query must then be adjacent.
         """
         if isinstance(X, Source) and (qid is not None or group is not None):
             raise ValueError("a source holds its own queries: open it with qid, and pass neither qid nor group")
@@ -124,9 +124,9 @@ class BaseRanker(SetsEstimator):
         stage: int | None = None,
         available: Available = None,
     ) -> float:
-        """Return NDCG at k, the mean over queries; keywords as in ``predict``.
+        """Return the mean over queries of NDCG at ``k``; keywords as in ``predict``.
 
-        ``y`` are grades, ``qid`` the query of every row. ``sample_weight`` must be None.
+        ``y`` holds the grades, and ``qid`` the query of every row. ``sample_weight`` must be None.
         """
         if sample_weight is not None:
             raise ValueError("NDCG accepts no sample_weight: it is a mean over queries")
@@ -134,7 +134,7 @@ class BaseRanker(SetsEstimator):
         return ndcg_score(check_grades(y, len(scores)), scores, check_queries(qid, len(scores)), k=k)
 
     def family(self) -> SetFamily:
-        """Return softmax within queries."""
+        """Return the loss, softmax within queries."""
         return Listwise()
 
 
@@ -154,12 +154,12 @@ def _queries_of(qid: object, group: object, y: object) -> Positions:
 class AnytimeRanker(BaseRanker, HasAlpha):
     """Ranking of documents within queries, with feature groups that are computed one after another.
 
-    Learns an order of the groups and, for every prefix of it, a linear score by softmax within queries,
+    The estimator learns an order of the groups and, for every prefix of it, a linear score by softmax within queries,
 
         min_w  mean over queries of [log Σ_i exp(w'x_i) − Σ_i p_i w'x_i] + ridge,   p_i ∝ 2^grade − 1,
 
-    a convex surrogate of NDCG. ``predict`` returns scores: within a query, the highest comes first. The loss is divided
-    by the number of documents, so that ``alpha`` does not depend on how many queries they belong to.
+    which is a convex surrogate for NDCG. ``predict`` returns scores; within a query, the highest score comes first. The
+    loss is divided by the number of documents, so that ``alpha`` does not depend on the number of queries.
 
     Parameters
     ----------
@@ -168,17 +168,18 @@ class AnytimeRanker(BaseRanker, HasAlpha):
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
         As in ``AnytimeClassifier``. Gradients are whitened by the covariance within queries.
     alpha : float, "auto" or None
-        Ridge constant, on standardised data. "auto" chooses the likeliest constant for the model of all groups. None is
-        "auto" with an encoding, else 1e-5.
+        Ridge constant, on standardised data. "auto" chooses the most likely constant for the model of all groups. None
+        means "auto" with an encoding, and 1e-5 otherwise.
     correction : float
-        Subtract this multiple of what noise alone would explain and cost from every gain.
+        From every gain, subtract this multiple of what noise alone would explain in training and cost on new rows.
     tol : float
-        Largest entry of the gradient at which a stage counts as fitted, in units of the first gradient's deviation.
+        A stage counts as fitted when no entry of the gradient is larger than this, in units of the standard deviation
+        of the first gradient.
 
     Attributes
     ----------
     intercept_path_
-        As in ``AnytimeRegressor``. Intercepts make the mean score zero; they change no order.
+        As in ``AnytimeRegressor``. The intercepts make the mean score zero and do not change the ranking.
     feature_groups_, sequence_, order_, coef_path_, coef_, intercept_, alpha_, model_
         As in ``AnytimeRegressor``.
 
@@ -199,9 +200,9 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AnytimeRankerCV(BaseRanker, HasSearch):  # type: ignore[misc]
-    """AnytimeRanker with ``alpha`` and ``correction`` chosen by cross-validation over queries, for all budgets at once.
+    """AnytimeRanker with ``alpha`` and ``correction`` chosen by cross-validation over queries and over all budgets.
 
-    Queries are never split between folds: splits that do so are refused. Parameters and attributes as in
+    Queries are never split between folds; splits that would do so raise an error. Parameters and attributes as in
     ``AnytimeRanker`` and ``AnytimeRegressorCV``.
 
     Examples
@@ -239,17 +240,17 @@ class BaseSurvival(SetsEstimator):
         *,
         strata: object = None,
     ) -> Self:
-        """Learn the sequence and the risk scores of every prefix.
+        """Learn the sequence and a risk score for every prefix of it.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
             The training rows, in memory.
         time : array of shape (n,)
-            Times of events or of censoring, ≥ 0. Or, without ``event``, a structured array with one field of flags, the
-            event, and one of times, as scikit-survival has it.
+            Times of events or of censoring, ≥ 0. If ``event`` is not passed, this is a structured array with one field
+            of event flags and one field of times, as in scikit-survival.
         event : array of shape (n,), optional
-            Whether the event happened at ``time``; otherwise the row is censored then.
+            Whether the event happened at ``time``. Otherwise, the row is censored at that time.
         sample_weight : array of shape (n,), optional
             Weights of the rows.
         strata : array of shape (n,), optional
@@ -269,15 +270,16 @@ class BaseSurvival(SetsEstimator):
     ) -> Float:
         """Return the probability of no event up to each time, shape (n, T).
 
-        The baseline hazard is Breslow's estimate for the stage that the budget pays for, or that the available groups
-        are like: the last one that gains no more.
+        The baseline hazard is Breslow's estimate for the stage that the budget pays for. For available groups that are
+        not a prefix, it is the estimate for the last stage that gains no more than these groups.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
             The rows to predict.
         times : number or array of shape (T,), optional
-            Default: ``event_times_``; if these are over 500, the 500 at ``np.linspace(0, T - 1, 500).round()``.
+            Times at which to evaluate the function. By default, these are the ``event_times_``. If there are more than
+            500, only the 500 at positions ``np.linspace(0, T - 1, 500).round()`` are used.
         budget, stage, available : optional
             As in ``predict``.
         """
@@ -297,7 +299,7 @@ class BaseSurvival(SetsEstimator):
     ) -> float:
         """Return Harrell's concordance, within ``strata`` if they are passed; keywords as in ``predict``.
 
-        ``y`` is a pair (time, event) or a structured array. ``sample_weight`` must be None.
+        ``y`` is a pair (time, event) or a structured array, and ``sample_weight`` must be None.
         """
         if sample_weight is not None:
             what = "concordance accepts no sample_weight: it is a share of pairs of rows"
@@ -308,16 +310,16 @@ class BaseSurvival(SetsEstimator):
         return concordance(*check_survival(y, len(scores)), scores, strata)
 
     def family(self) -> SetFamily:
-        """Return Cox's partial likelihood."""
+        """Return the loss, Cox's partial likelihood."""
         return Cox(self.ties == "efron")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AnytimeSurvival(BaseSurvival, HasAlpha):
-    """Survival times with feature groups that are computed one after another: Cox's proportional hazards.
+    """Cox's proportional hazards model of survival times, with feature groups that are computed one after another.
 
-    Learns an order of the groups and, for every prefix of it, a linear log hazard by the partial likelihood.
-    ``predict`` returns risk scores: the higher, the earlier an event is expected; 0 for a row with mean values.
+    The estimator learns an order of the groups and a linear log hazard for every prefix, from the partial likelihood.
+    ``predict`` returns risk scores: the higher, the earlier an event is expected. A row of mean values has score 0.
 
     Parameters
     ----------
@@ -328,15 +330,16 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
     alpha, correction, tol
         As in ``AnytimeRanker``.
     ties : {"efron", "breslow"}
-        How events at one time are counted.
+        How events that happen at the same time are counted.
 
     Attributes
     ----------
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, model_
         As in ``AnytimeRanker``.
     event_times_, cumulative_hazards_ : arrays of shape (T,) and (1 + stages, T)
-        Breslow's cumulative baseline hazards of all stages at all times of events; not with strata. With more than
-        5,000 times, those are left out by which no hazard has risen by 0.1 %.
+        The times of events, and Breslow's cumulative baseline hazards of all stages at these times. They do not exist
+        with strata. If there are more than 5,000 times, a time is left out if no hazard has risen by 0.1 % since the
+        last time that was kept.
 
     Examples
     --------
@@ -355,10 +358,10 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AnytimeSurvivalCV(BaseSurvival, HasSearch):
-    """AnytimeSurvival with ``alpha`` and ``correction`` chosen by cross-validation, over all budgets at once.
+    """AnytimeSurvival with ``alpha`` and ``correction`` chosen by cross-validation over all budgets.
 
-    A number of folds spreads the events evenly. Parameters and attributes as in ``AnytimeSurvival`` and
-    ``AnytimeRegressorCV``.
+    If ``cv`` is a number, events are spread evenly over the folds. Parameters and attributes as in ``AnytimeSurvival``
+    and ``AnytimeRegressorCV``.
 
     Examples
     --------
@@ -386,12 +389,12 @@ class AnytimeSurvivalCV(BaseSurvival, HasSearch):
         strata: object = None,
         groups: object = None,
     ) -> Self:
-        """Choose on folds, then learn from all rows; other arguments as in ``AnytimeSurvival.fit``.
+        """Choose settings by cross-validation, then fit to all rows; other arguments as in ``AnytimeSurvival.fit``.
 
         Parameters
         ----------
         groups : array of shape (n,), optional
-            Labels of rows, such as patients. Rows with the same label are in the same fold, if ``cv`` is a number or
-            None.
+            Labels of the rows, such as the patient of each row. If ``cv`` is a number or None, rows with the same label
+            are in the same fold.
         """
         return self._learn_sets(X, time if event is None else (time, event), strata, sample_weight, groups)

@@ -24,57 +24,59 @@ from budgetline.sequencing.sequence import GroupSequence
 
 @dataclass(eq=False, repr=False)
 class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Estimators of any kind behind a budget: one clone per prefix of an order, on the columns bought so far.
+    """Any scikit-learn estimator at any budget: one clone per prefix of an order, fitted on the columns bought so far.
 
-    The clones see the raw columns of the groups, in the order of the table: a data frame stays a frame, with its types
-    and categories, an array stays an array. Stage 0, which has bought nothing, is the mean or the class frequencies.
+    The clones see the raw columns of the groups, in the order of the table. A data frame stays a data frame, with its
+    types and categories, and an array stays an array. Stage 0, which has bought nothing, predicts the mean or the class
+    frequencies.
 
     Parameters
     ----------
     estimator : estimator
-        A classifier or a regressor: gradient boosting, a pipeline, an estimator of this library, …. It is cloned.
+        A classifier or a regressor, such as gradient boosting, a pipeline, or an estimator of this library. It is
+        cloned.
     order : estimator, fitted model (``model_``), GroupSequence, FixedOrder, or list of group names
-        What to buy in which order. A fitted estimator of this library is used as it is, also another
-        ``StagedEstimators``, but not one of sets that need not contain one another; one that is not fitted is cloned
-        and fitted first. Clones of a fitted estimator are not fitted, so that every fold of a cross-validation
-        learns its own order; ``order.model_`` is the same in all folds.
+        The order in which to buy the groups. A fitted estimator of this library, including another
+        ``StagedEstimators``, is used as it is. An estimator that is not fitted is cloned and fitted first. Every fold
+        of a cross-validation learns its own order, because clones of a fitted estimator are not fitted. Pass
+        ``order.model_`` to use the same order in all folds.
     stages : None, int or iterable of budgets
-        Which prefixes get a clone. For any other prefix, the longest shorter one with a clone predicts.
+        Which prefixes get a clone. For any other prefix, the longest shorter prefix with a clone predicts.
 
-        - None: all prefixes.
-        - int: this number of prefixes, including the whole order. The square roots of their costs are spread as evenly
-          as the groups allow: small budgets, where most is gained, get more of them.
-        - budgets: the prefix that each budget can pay for. Nothing is bought beyond the largest.
+        - If None, all prefixes get a clone.
+        - If an int, this many prefixes get a clone, including the whole order. The square roots of their costs are
+          spread as evenly as the groups allow, so that small budgets, where most is gained, get more clones.
+        - If budgets, the prefix that each budget can pay for gets a clone. Nothing is bought beyond the largest budget.
     feature_groups
-        As in ``AnytimeRegressor``. Only for an order that is a list: a model has its own.
+        As in ``AnytimeRegressor``. Set it only if ``order`` is a list, because a model has its own groups.
     costs
-        As in ``AnytimeRegressor``. Only for an order that is a list.
+        As in ``AnytimeRegressor``. Set it only if ``order`` is a list.
     n_jobs : int, optional
-        How many clones are fitted at once, as in scikit-learn.
+        How many clones are fitted in parallel, as in scikit-learn.
 
     Attributes
     ----------
     estimators_ : tuple of estimators
         The fitted clones.
     stages_ : tuple of int
-        How many groups each of them has bought.
+        How many groups each clone has bought.
     sequence_ : GroupSequence
-        The order, up to the last clone. Gains are those of the model that learned it, NaN for a list.
+        The order, up to the last clone. The gains come from the model that learned the order; for a list, they are NaN.
     order_estimator_ : estimator
-        The clone of ``order`` that learned it, if one was fitted.
+        The clone of ``order`` that learned the order, if one was fitted.
     feature_groups_ : FeatureGroups
         The groups, with their costs.
     classes_ : array of shape (P,)
-        For classifiers.
+        The labels. Only classifiers have them.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        The number and the names of the columns of X, as usual in scikit-learn.
     model_ : PrefixModels
-        The fitted model, which the other attributes are taken from.
+        The fitted model, from which the other attributes are taken.
 
     Notes
     -----
-    A linear model predicts from any set of groups and comes with certificates. This one predicts from prefixes: with
-    ``available``, from the longest prefix whose groups are all available.
+    A linear model predicts from any set of groups and comes with certificates. This model predicts only from prefixes.
+    With ``available``, it uses the longest prefix whose groups are all available.
 
     Examples
     --------
@@ -117,11 +119,11 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n, D)
-            Estimator and order must accept its missing values and text.
+            The training rows. The estimator and the order must accept their missing values and text.
         y : array of shape (n,), or (n, P) for regressors that accept several targets
             The targets.
         sample_weight : array of shape (n,), optional
-            For estimators that accept weights; of a pipeline, for its last step.
+            Weights of the rows, for estimators that accept weights. In a pipeline, the last step gets them.
         progress : bool, None or "lines"
             As in ``cross_val_budget_curve``. It counts clones.
         """
@@ -135,7 +137,7 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
 
     @classmethod
     def from_model(cls, model: PrefixModels) -> Self:
-        """Return a fitted estimator that holds a model, with the settings that the model was learned with."""
+        """Return a fitted estimator that holds this model, with the parameters that the model was fitted with."""
         found = cls(**model.settings)  # type: ignore[arg-type]
         found._validate_params()
         found._adopt(model)

@@ -38,33 +38,39 @@ def budget_curve(
     sample_weight: object = None,
     qid: object = None,
 ) -> BudgetCurve:
-    """Return what each budget buys on held-out data: a metric of every stage against its cost, starting at cost 0.
+    """Return what each budget buys on held-out data: a curve with the cost and the metric of every stage.
+
+    The curve starts at cost 0, before any group.
 
     Parameters
     ----------
     model : fitted estimator of this library, or a pipeline or search that ends in one
-        What predicts.
+        The model to evaluate.
     X : array, sparse matrix, data frame, Moments or Source
-        Held-out data. `Moments` (of X and y) determine the metrics of squared error. A source is read in chunks; only
-        metrics that are not means over rows keep the predictions of all rows.
+        Held-out data. `Moments` of X and y are enough for the metrics of squared error. A source is read in chunks.
+        The predictions of all rows are kept in memory only if the metric is not a mean over rows.
     y : array of shape (n,) or (n, P)
         The true values.
     metric : str, scorer or function
-        - "explained": F/R(∅), the share of the held-out loss of the intercept-only model that is removed, without the
-          penalty (for squared error 1 − MSE/MSE₀, for classes 1 − log loss/log loss₀);
-        - "gain": R(∅) − R, the same in units of the loss (for squared error ½(MSE₀ − MSE));
-        - "mse", "r2" (means over targets), "log_loss", "accuracy", "roc_auc" (for several classes the mean of each
-          against the rest). The last two also accept a regressor if y has two values: the threshold is halfway;
-        - "ndcg@5", "map" and the like: see `budgetline.evaluation.ndcg_score`; "concordance" and "brier", the
-          integrated Brier score, of survival times, with the y of ``AnytimeSurvival.score``;
-        - the name of any scikit-learn scorer, a scorer, or a function of (y_true, y_pred). A callable is such a
-          function if its first argument starts with ``y`` or it has exactly two, else a scorer: greater is better.
+        - "explained": F/R(∅), the share of the intercept-only model's held-out loss that the model removes, without
+          the ridge penalty (1 − MSE/MSE₀ for squared error, 1 − log loss/log loss₀ for classes);
+        - "gain": R(∅) − R, the same reduction in units of the loss (½(MSE₀ − MSE) for squared error);
+        - "mse", "r2" (means over targets), "log_loss", "accuracy", "roc_auc" (for several classes, the mean over
+          one-versus-rest curves). The last two also accept a regressor if y has two values. The threshold of
+          "accuracy" is then halfway between them;
+        - for rankings, "ndcg@5", "map" and similar names: see `budgetline.evaluation.ndcg_score`;
+        - for survival times, with y in the form that ``AnytimeSurvival.score`` accepts: "concordance", and "brier",
+          which is the integrated Brier score;
+        - the name of any scikit-learn scorer, a scorer, or a function of (y_true, y_pred). A callable is treated as a
+          function of (y_true, y_pred) if it has exactly two arguments or if the name of its first argument starts with
+          ``y``. Otherwise it is treated as a scorer, and greater is better.
     pos_label : label, optional
-        The positive class, of two, for metrics about one class: "f1", "precision", "recall", "average_precision", ….
+        The positive one of two classes, for metrics about one class, such as "f1", "precision", "recall" and
+        "average_precision".
     sample_weight : array of shape (n,), optional
         Weights of the rows.
     qid : array of shape (n,), optional
-        The query of each row, for NDCG.
+        The query of each row, for rankings.
 
     Examples
     --------
@@ -108,12 +114,12 @@ def _without_table(
     """Return the model and its metric of every stage, from moments or a source."""
     what = "moments" if isinstance(held, Moments) else "sources"
     if any(part is not None for part in given):
-        raise ValueError(f"{what} hold y, weights and queries: pass none")
+        raise ValueError(f"{what} hold y, weights and queries: do not pass them again")
     model = as_model(fitted)
     inner = getattr(fitted, "best_estimator_", fitted)
     if hasattr(inner, "steps"):
         kind = type(inner).__name__
-        raise TypeError(f"{what} evaluate an estimator of budgetline itself, not {kind}, which would transform them")
+        raise TypeError(f"{what} can evaluate only an estimator of budgetline, not {kind}, which would transform them")
     model.columns.check(held.feature_names, held.n_features)
     if isinstance(held, Moments):
         return model, _from_moments(model, held, metric)
@@ -126,7 +132,7 @@ def _from_moments(model: AnytimeModel, moments: Moments, metric: Metric) -> Floa
     if not model.squared_error:
         raise ValueError(f"moments evaluate models of squared error only, not {model.estimator}")
     if moments.n_targets != model.n_targets:
-        raise ValueError(f"the moments are of {moments.n_targets} targets, the model has {model.n_targets}")
+        raise ValueError(f"the moments have {moments.n_targets} targets, but the model has {model.n_targets}")
     if not isinstance(metric, RowMetric) or metric.of_errors is None:
         raise ValueError(f"metric {shown(metric.name)} needs the data: moments do not determine it")
     errors, D = model.stages.mean_squared_errors(moments), moments.n_features

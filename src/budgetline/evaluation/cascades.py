@@ -28,18 +28,18 @@ MOST_STAGES, BEAM = 16, 24
 
 @dataclass(frozen=True)
 class Cascade:
-    """Levels of a ranking: which stage scores the documents, and how many of a query go on.
+    """A ranking in levels: each level scores documents with one stage, and only the best go on to the next level.
 
     Attributes
     ----------
     stages : tuple of int
-        The stage of every level, ascending.
+        The stage of each level, in ascending order.
     keep : tuple of int
-        How many documents of a query go on from every level but the last.
+        The number of documents of a query that go on to the next level, for every level except the last.
     cost : float
-        Average cost of a document, on the queries that the cascade was chosen on.
+        The average cost of a document, on the queries on which the cascade was chosen.
     value : float
-        NDCG there.
+        NDCG on the same queries.
 
     Examples
     --------
@@ -64,15 +64,17 @@ class Cascade:
         object.__setattr__(self, "keep", tuple(check_integer("keep", number, ge=1) for number in self.keep))
         if not self.stages or len(self.keep) != len(self.stages) - 1 or np.any(np.diff(self.stages) <= 0):
             shape = f"stages {shown(self.stages)} and keep {shown(self.keep)}"
-            raise ValueError(f"a cascade has ascending stages, and keeps documents after all but the last, got {shape}")
+            raise ValueError(f"stages must ascend, and keep needs one number for each but the last, got {shape}")
 
     def scores(self, model: object, X: object, qid: object) -> Float:
-        """Return scores whose order within a query is that of the cascade; the last level ranks highest.
+        """Return scores that rank the documents of each query as the cascade does.
+
+        Documents that reach a later level rank above all others.
 
         Parameters
         ----------
         model : AnytimeRanker
-            It scores the documents at the stages of the cascade.
+            The model that scores the documents at the stages of the cascade.
         X : array or data frame, shape (n, D)
             The documents.
         qid : array of shape (n,)
@@ -86,7 +88,7 @@ class Cascade:
         return _ScoresByQuery.of(model, X, None, qid, self.stages).ranked(self.stages, self.keep)[0]
 
     def evaluate(self, model: object, X: object, y: object, qid: object, k: int | None = 10) -> Cascade:
-        """Return the cascade with its average cost and NDCG at k on other queries; parameters as in ``cascades``."""
+        """Return the cascade, evaluated by cost and NDCG at k on other queries; parameters as in ``cascades``."""
         return _ScoresByQuery.of(model, X, y, qid, self.stages).evaluated(self.stages, self.keep, k)
 
 
@@ -101,7 +103,7 @@ def cascade(
     levels: int = 3,
     keep: Sequence[int] | None = None,
 ) -> Cascade:
-    """Return the best cascade for an average cost per document, the budget; other parameters as in ``cascades``.
+    """Return the best cascade whose mean cost per document is within ``budget``; other parameters as in ``cascades``.
 
     Examples
     --------
@@ -130,24 +132,30 @@ def cascades(
     levels: int = 3,
     keep: Sequence[int] | None = None,
 ) -> list[Cascade]:
-    """Return cascades of a ranking model that are better than every cheaper one, by their cost on held-out queries.
+    """Find cascades of a ranking model that are better than every cheaper one, and return them sorted by cost.
+
+    Costs and NDCG are measured on held-out queries.
 
     Parameters
     ----------
     model : fitted AnytimeRanker, AnytimeRankerCV, or another model with one score
-        What scores the documents.
-    X, y, qid : table of shape (n, D), arrays of shape (n,)
-        Held-out queries: the model was learned from others.
+        The model that scores the documents.
+    X : table of shape (n, D)
+        The documents of held-out queries, from which the model has not learned.
+    y : array of shape (n,)
+        The grade of each document.
+    qid : array of shape (n,)
+        The query of each document.
     k : int or None
-        NDCG at k is maximised.
+        The search maximises NDCG at k. If None, all ranks count.
     levels : int
-        At most this many levels.
+        The largest number of levels.
     keep : sequence of int, optional
-        Numbers of documents that may go on from a level. Default: k and its doubles.
+        The numbers of documents that may go on from a level. By default, k, 2k, 4k and so on.
 
     Examples
     --------
-    The curve of NDCG against the average cost of a document, compared with that of the plain order:
+    NDCG against the average cost of a document, compared with the curve of the plain order:
 
     >>> import numpy as np
     >>> from budgetline import AnytimeRanker, BudgetCurve, budget_curve
@@ -228,7 +236,7 @@ def within_level(scores: Float) -> Float:
 def check_ranks(model: Staged) -> AnytimeModel:
     """Return a model that has one score; raise an error for any other."""
     if not isinstance(model, AnytimeModel) or model.n_targets != 1 or model.classes is not None:
-        raise TypeError(f"a cascade ranks by the one score that a model predicts, which {model.estimator} does not")
+        raise TypeError(f"a cascade needs a model that predicts one score, which {model.estimator} does not")
     return model
 
 
@@ -269,7 +277,7 @@ class _ScoresByQuery:
     def evaluated(self, stages: tuple[int, ...], keep: tuple[int, ...], k: int | None) -> Cascade:
         """Return a cascade with its average cost and its NDCG."""
         if self.grades is None:
-            raise ValueError("a cascade is evaluated by y, the grade of every row, which is None")
+            raise ValueError("evaluating a cascade needs y, the grade of every row, but y is None")
         scores, cost = self.ranked(stages, keep)
         return Cascade(stages, keep, cost, ndcg_score(self.grades, scores, self.query, k=k))
 

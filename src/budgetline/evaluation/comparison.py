@@ -49,21 +49,24 @@ def cross_val_budget_curve(
     groups: object = None,
     progress: Progress = None,
 ) -> BudgetCurve:
-    """Return the mean of held-out curves over folds; ``errors`` is its standard error, ``folds`` are the curves.
+    """Return the mean held-out curve over folds, with its standard ``errors`` and the curves of the ``folds``.
 
     Parameters
     ----------
     estimator : estimator
-        Not fitted; a clone is fitted to each training set.
+        An estimator, which need not be fitted. A clone of it is fitted to each training set.
     X, y, metric, pos_label, sample_weight, qid
         As in `budget_curve`.
     cv : int, splitter, iterable or None
-        As everywhere in scikit-learn; None is 5 folds. With ``qid`` an int keeps queries together.
+        The folds, in any form that scikit-learn accepts. None means 5 folds. With ``qid``, a number of folds keeps
+        queries together.
     groups : array of shape (n,), optional
-        Labels of rows that belong together, such as patients. An int then makes shuffled folds that keep them together,
-        for a classifier with about equal shares of classes. They are passed to estimators whose ``fit`` accepts them.
+        Labels of rows that belong together, such as the rows of one patient. If ``cv`` is a number, the folds are then
+        shuffled and keep these rows together. For a classifier, they also have about equal shares of the classes. The
+        labels are passed on to estimators whose ``fit`` accepts them.
     progress : bool, None or "lines"
-        Whether to show progress; None: on a terminal. "lines": a line on stderr every ten seconds, for logs.
+        Whether to show progress. If None, it is shown on a terminal. "lines" prints a line to stderr every ten
+        seconds, for logs.
 
     Examples
     --------
@@ -85,10 +88,10 @@ def cross_val_budget_curve(
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Tabular):
-    """What `compare` found.
+    """The result of `compare`.
 
-    ``rows`` has one entry per method and fold: method, fold, timeliness, stop_cost, final (the value at the whole
-    cost), fit_seconds. ``curves`` are the mean held-out curves of the methods, with standard errors and folds.
+    ``rows`` has one entry per method and fold, with method, fold, timeliness, stop_cost, final (the value at the whole
+    cost) and fit_seconds. ``curves`` holds the mean held-out curve of each method, with standard errors and folds.
     """
 
     rows: tuple[Row, ...]
@@ -139,19 +142,19 @@ def compare(
 ) -> Comparison:
     """Fit several estimators on the same folds and compare their held-out curves over all budgets.
 
-    Estimators of squared error share one pass over the data; the seconds of each include a part of it.
+    Estimators of squared error share one pass over the data. Their ``fit_seconds`` include its time for the fold.
 
     Parameters
     ----------
     estimators : mapping name -> estimator
-        Clones of them are fitted.
+        The estimators to compare. Clones of them are fitted.
     X, y, metric, pos_label, sample_weight, qid
         As in `budget_curve`.
     cv, groups, progress
         As in `cross_val_budget_curve`.
     fraction : float in [0, 1]
-        Curves are evaluated up to the stopping cost of the first method's training curve, fold by fold. The default, 1,
-        is its whole curve.
+        In each fold, timeliness is the mean up to the `stopping_cost` of the first method's training curve at this
+        fraction. The default of 1 means its whole curve.
     interpolation
         As in `timeliness`.
 
@@ -207,7 +210,7 @@ def fits_on_folds(
         losses[name] = type(as_staged(fitted).family).__name__
         if measure.name in ("explained", "gain") and len(set(losses.values())) > 1:
             each = some(losses.items(), of=lambda item: f"{shown(item[0])} {item[1]}")
-            raise ValueError(f"{shown(measure.name)} is in the loss of each model ({each}): choose a metric they share")
+            raise ValueError(f"{shown(measure.name)} uses the loss of each model ({each}): choose a metric they share")
         yield Fit(name, k, fitted, fold.test, BudgetCurve.of(fitted), _test_curve(fold, fitted, measure), seconds)
 
 

@@ -21,25 +21,29 @@ from budgetline.tables import Tabular, html_table, text_table
 
 @dataclass(frozen=True, eq=False)
 class BudgetCurve(Tabular):
-    """Quality against cost: the value of a model before any group, then after each group.
+    """Quality against cost: the value of a metric before any group is bought, and after each group.
 
-    A budget between two costs buys the lower one ("step"). The paper joins the points by lines ("linear"), which
-    credits a group before it is paid for.
+    At a budget between two costs, the curve has the value of the lower cost ("step"). The paper connects the points
+    with straight lines ("linear"), which gives credit for a group before it has been paid for in full.
 
     Attributes
     ----------
     costs : array of shape (K,)
-        Starting at 0, not decreasing; equal if a group is free.
+        The cost of each point. Costs start at 0 and never decrease; a free group repeats the cost before it.
     values : array of shape (K,)
-        ``values[0]`` is the model before any group.
-    metric, label : str
-        The name of the metric, and what an axis says.
+        The metric at each point. ``values[0]`` is the value before any group.
+    metric : str
+        The name of the metric.
+    label : str
+        The name of the curve in plots.
     greater_is_better : bool
         Whether larger values are better.
     groups : tuple of str
-        The group that each point adds, ``""`` for the first; empty if points do not belong to groups.
-    folds, errors : tuple of BudgetCurve, and array of shape (K,) or None
-        For a mean over folds: the curves of the folds, and the standard error.
+        The group that each point adds, with ``""`` for the first point. Empty if the points do not belong to groups.
+    folds : tuple of BudgetCurve
+        For a mean over folds, the curves of the folds.
+    errors : array of shape (K,), or None
+        For a mean over folds, the standard error at each point.
 
     Examples
     --------
@@ -64,11 +68,11 @@ class BudgetCurve(Tabular):
                 object.__setattr__(self, name, np.array(given, dtype=np.float64))
         costs, values = self.costs, self.values
         if costs.ndim != 1 or costs.shape != values.shape or not costs.size:
-            raise ValueError(f"costs and values must be vectors of one length, got {costs.shape} and {values.shape}")
+            raise ValueError(f"costs and values must be vectors of equal length, got {costs.shape} and {values.shape}")
         if costs[0] != 0:
-            raise ValueError(f"a curve starts at cost 0, before any group; the first cost is {costs[0]:g}")
+            raise ValueError(f"a curve must start at cost 0, before any group, but its first cost is {costs[0]:g}")
         if not np.isfinite(costs).all() or np.any(np.diff(costs) < 0):
-            raise ValueError("the costs of a curve must be finite and not decrease")
+            raise ValueError("the costs of a curve must be finite and must not decrease")
         for name, entries in (("groups", self.groups), ("errors", () if self.errors is None else self.errors)):
             if len(entries) not in (0, costs.size):
                 raise ValueError(f"{name} must have one entry per point, got {len(entries)} for {costs.size} points")
@@ -77,7 +81,7 @@ class BudgetCurve(Tabular):
     def of(cls, source: object) -> BudgetCurve:
         """Return the training curve F/R(∅) of ``source``, a sequence or a fitted model; a curve is returned unchanged.
 
-        For `StagedEstimators` it is the curve of the model that chose the order; NaN if no model did.
+        For `StagedEstimators`, this is the curve of the model that chose the order. It is NaN if no model chose it.
         """
         if isinstance(source, BudgetCurve):
             return source
@@ -91,9 +95,10 @@ class BudgetCurve(Tabular):
 
     @classmethod
     def mean(cls, curves: Sequence[BudgetCurve]) -> BudgetCurve:
-        """Return the mean of curves, and its standard error, at every cost at which one of them has a point.
+        """Return the mean of curves and its standard error, at every cost at which any of the curves has a point.
 
-        Several points at one cost, such as free groups, have a mean each: of the first points, of the second, ….
+        If curves have several points at one cost, as with free groups, their first points are averaged, then their
+        second points, and so on.
         """
         curves = tuple(curves)
         if not curves:
@@ -106,14 +111,14 @@ class BudgetCurve(Tabular):
 
     @property
     def total_cost(self) -> float:
-        """Cost of the last point."""
+        """The cost of the last point."""
         return float(self.costs[-1])
 
     def at(self, budget: ArrayLike, *, interpolation: Interpolation = "step") -> Any:
         """Return the value at one or more budgets.
 
-        ``budget`` is a number or an array. ``interpolation`` "step" is the value of the last affordable point, "linear"
-        lies between two points.
+        ``budget`` is a number or an array. With the ``interpolation`` "step", the value is that of the last affordable
+        point. With "linear", it lies on the line to the next point.
         """
         check_interpolation(interpolation)
         budgets = floats_of(budget)
@@ -132,11 +137,11 @@ class BudgetCurve(Tabular):
         return found if budgets.ndim else float(found)
 
     def improvement(self) -> Float:
-        """Return how much better every point is than the first, shape (K,); positive is better."""
+        """Return how much better each point is than the first, shape (K,); positive values are better."""
         return np.asarray((self.values - self.values[0]) * (1.0 if self.greater_is_better else -1.0) + 0.0)
 
     def to_dict(self) -> dict[str, list[str | float]]:
-        """Return plain columns: group if known, cost, value, and standard_error if known."""
+        """Return plain columns: group (if known), cost, the metric, and standard_error (if known)."""
         table: dict[str, list[str | float]] = {"cost": self.costs.tolist(), self.metric: self.values.tolist()}
         if self.groups:
             table = {"group": list(self.groups), **table}
@@ -192,21 +197,22 @@ def explained_share(risks: Float) -> Float:
 def timeliness(
     curve: object, stop: float | None = None, *, fraction: float | None = None, interpolation: Interpolation = "step"
 ) -> float:
-    """Return the mean of a curve over budgets spread evenly from 0 to a stopping cost: (1/T) ∫₀ᵀ v(B) dB.
+    """Return the mean of a curve over all budgets from 0 to a stopping cost T: (1/T) ∫₀ᵀ v(B) dB.
 
-    For a curve of F/R(∅) it is the paper's timeliness. Beyond the last point the curve stays at its last value. For
-    T = 0 it is v(0), the value of free groups.
+    For a curve of F/R(∅), this is the paper's timeliness. Beyond its last point, a curve keeps its last value. If T
+    is 0, the mean is v(0), the value after all free groups.
 
     Parameters
     ----------
     curve : BudgetCurve, GroupSequence or fitted model
-        For a sequence or model, its training curve.
+        The curve. For a sequence or a model, its training curve is used.
     stop : float, optional
-        The stopping cost T; default: the cost of the whole curve. To compare methods, use the same T for all.
+        The stopping cost T. By default, it is the cost of the whole curve. To compare methods, use the same T for all.
     fraction : float in [0, 1], optional
-        Instead of ``stop``: stop at the `stopping_cost` of this curve, the paper's α-stopping cost.
+        An alternative to ``stop``: T is the `stopping_cost` of this curve, the paper's α-stopping cost.
     interpolation : {"step", "linear"}
-        "step" counts a group once it has been paid for; "linear", as in the paper's tables, joins the points by lines.
+        "step" counts a group once it has been paid for. "linear" connects the points with straight lines, as the
+        paper's tables do.
 
     Examples
     --------
@@ -230,9 +236,10 @@ def timeliness(
 
 
 def stopping_cost(curve: object, fraction: float) -> float:
-    """Return the first cost at which a curve reaches a fraction of its whole improvement: the α-stopping cost.
+    """Return the first cost at which a curve reaches a fraction of its total improvement: the α-stopping cost.
 
-    The paper uses the training curve of CS-G-OMP (``rule="omp"``) for every method. Fraction 1 is the whole cost.
+    The paper uses the training curve of CS-G-OMP (``rule="omp"``) for every method. If the fraction is 1, the result
+    is the cost of the whole curve.
 
     Examples
     --------

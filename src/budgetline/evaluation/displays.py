@@ -29,19 +29,19 @@ MOST_TICKS = 8
 
 
 class BudgetCurveDisplay:
-    """Plot of what each budget buys. Needs matplotlib, the extra ``plot``.
+    """Plot of what each budget buys. It needs matplotlib (the extra ``plot``).
 
-    Make one with `from_estimator` or from curves. `plot` draws it, possibly on the axes of another display.
+    Create a display with `from_estimator` or from curves. `plot` draws it, on new axes or on those of another display.
 
     Parameters
     ----------
     curves : BudgetCurve, or mapping name -> BudgetCurve
-        Curves with ``errors``, such as means over folds, get a band of one standard error.
+        The curves to plot. Those with ``errors``, such as means over folds, get a band of one standard error.
 
     Attributes
     ----------
     curves : dict name -> BudgetCurve
-        The curves, by their labels.
+        The curves by label.
     ax_, figure_ : matplotlib axes and figure
         Where the curves are drawn.
     lines_, bands_ : lists of matplotlib lines and collections
@@ -64,7 +64,7 @@ class BudgetCurveDisplay:
         if not self.curves:
             raise ValueError("there are no curves to plot")
         if len(metrics := sorted({curve.metric for curve in self.curves.values()})) > 1:
-            raise ValueError(f"curves of different metrics do not share an axis: {', '.join(metrics)}")
+            raise ValueError(f"curves of different metrics cannot share an axis: {', '.join(metrics)}")
 
     @classmethod
     def from_estimator(
@@ -80,13 +80,13 @@ class BudgetCurveDisplay:
         name: str | None = None,
         **plot: Any,
     ) -> BudgetCurveDisplay:
-        """Plot the curve of a fitted model on held-out data, or of several in a mapping name -> model.
+        """Plot the curve of a fitted model on held-out data, or the curves of several in a mapping name -> model.
 
         ``name`` is the label of the curve, by default the name of the estimator's class. Other parameters as in
         `budget_curve` and `plot`.
         """
         if isinstance(estimator, Mapping) and name is not None:
-            raise ValueError(f"name={shown(name)} is for one estimator: a mapping names its own")
+            raise ValueError(f"name={shown(name)} is for one estimator: a mapping has its own names")
         models = estimator if isinstance(estimator, Mapping) else {name or type(estimator).__name__: estimator}
         data = {"metric": metric, "pos_label": pos_label, "sample_weight": sample_weight, "qid": qid}
         return cls({label: budget_curve(model, X, y, **data) for label, model in models.items()}).plot(**plot)
@@ -97,12 +97,12 @@ class BudgetCurveDisplay:
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Default: new ones. Pass the axes of another display to draw into them.
+            The axes to draw into, such as those of another display. By default, new axes are created.
         bound : BudgetCurve, optional
-            Drawn as steps, with the region above it shaded: ``certificate.curve()``. It bounds "explained" on the
-            training data, with the ridge penalty; curves of other data may cross it.
+            A bound, such as ``certificate.curve()``. It is drawn as steps, and the region above it is shaded. It
+            bounds "explained" on the training data, with the ridge penalty, so curves of other data may cross it.
         **line
-            Passed on to matplotlib's ``plot``.
+            Options that are passed on to matplotlib's ``plot``.
         """
         bounds = [] if bound is None else [self._checked_bound(bound)]
         if ax is None:
@@ -137,7 +137,7 @@ class BudgetCurveDisplay:
             raise TypeError(f"bound must be a BudgetCurve, such as certificate.curve(), not {type(bound).__name__}")
         for metric in (bound.metric, *(curve.metric for curve in self.curves.values())):
             if metric != "explained":
-                raise ValueError(f"a bound is about metric 'explained', not about {shown(metric)}")
+                raise ValueError(f"a bound applies to metric 'explained', not to {shown(metric)}")
         return bound
 
     def _draw_bound(self, bound: BudgetCurve, end: float) -> None:

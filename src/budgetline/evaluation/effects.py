@@ -41,22 +41,25 @@ class Effect(Tabular):
     group : str
         The group of the column; a pair of columns is a group of its own.
     axes : tuple of Axis
-        The column, or both columns of a pair, and the points: ``axis.numbers`` (ascending, joined by a curve), then
-        ``axis.spikes`` (frequent numbers with a value of their own, or all numbers of a column with few), then
-        ``axis.categories`` (also "(rare)", "(missing)"). ``axis.rug`` are the knots of the curve.
-    values : array of shape (points,), for a pair (points, points); with a last axis (P,) for P scores
-        Their mean over the training data is 0.
+        The column, or both columns of a pair, with their points: first ``axis.numbers`` (ascending, connected by a
+        curve), then ``axis.spikes`` (frequent numbers that have effects of their own, or all numbers of a column with
+        few different ones), then ``axis.categories`` (including "(rare)" and "(missing)"). ``axis.rug`` holds the
+        knots of the curve.
+    values : array of shape (points,), or (points, points) for a pair
+        The effect at each point. Its mean over the training data is 0. If there are P scores, there is a last axis of
+        length P.
     outputs : tuple of str
-        Names of the P scores: the classes; for two classes, the class that a positive effect makes more likely. Several
-        targets are numbered, a single target has no name.
+        Names of the P scores. For more than two classes, these are the classes. For two classes, the only name is the
+        class that a positive effect makes more likely. Several targets are numbered, and a single target has no name.
     classes : bool
-        Whether outputs are classes.
+        Whether the outputs are classes.
     errors : array like ``values``, or None
-        Standard errors of the values, given the choice of the groups: the noise of the rows, and the ridge as a prior.
-        None if the dispersion of the loss is unknown, as for a ``ConvexLoss``, or too few rows are left to estimate it,
-        or for plans of other losses than squared error that were not refitted.
+        Standard errors of the values, which take the choice of the groups as given. They come from the noise of the
+        rows, with the ridge penalty as a prior. None if the dispersion of the loss is unknown (as for a
+        ``ConvexLoss``), if there are too few rows to estimate it, or for plans of losses other than squared error that
+        were not refitted.
     free : float
-        Degrees of freedom of the standard errors: infinity, if the dispersion is known.
+        Degrees of freedom of the standard errors; infinity if the dispersion is known.
 
     Examples
     --------
@@ -81,14 +84,14 @@ class Effect(Tabular):
         return " × ".join(axis.column for axis in self.axes)
 
     def margins(self, coverage: float = BAND) -> Float | None:
-        """Return how far the pointwise band of this coverage reaches from the values; None if it is not known."""
+        """Return half the width of the pointwise band with this coverage at each value; None if it is not known."""
         check_number("coverage", coverage, "number between 0 and 1", gt=0, lt=1)
         if self.errors is None or not np.isfinite(self.errors).all():
             return None
         return self.errors * float(stdtrit(min(self.free, 1e9), (1 + coverage) / 2))
 
     def on_scores(self) -> Iterator[ScoreEffect]:
-        """Yield the effect on every score, with the margins of its band."""
+        """Yield the effect on each score, with the margins of its band."""
         margins = self.margins()
         parts = [part if part is None else self._by_score(part) for part in (self.values, margins)]
         for k, output in enumerate(self.outputs or ("",)):
@@ -101,7 +104,7 @@ class Effect(Tabular):
     def to_dict(self) -> dict[str, list[object]]:
         """Return plain columns, one row per point and score; ``number`` is NaN for categories and missing values.
 
-        ``lower`` and ``upper`` are a pointwise band of 90 %, NaN if it is not known.
+        ``lower`` and ``upper`` are the limits of a pointwise 90 % band. They are NaN if it is not known.
         """
         first, second = self.axes if len(self.axes) == 2 else (*self.axes, NOWHERE)
         points = list(product(first.points(), second.points()))
@@ -134,9 +137,9 @@ class Effects(Tabular):
     base : float, or array of shape (P,)
         The mean score over the training data.
     effects : tuple of Effect
-        In the order of the sequence; columns of a group are together.
+        The effects in the order of the sequence. Columns of the same group are next to each other.
     stage : int
-        How many groups are bought.
+        The number of groups that are bought.
 
     Examples
     --------
@@ -164,7 +167,7 @@ class Effects(Tabular):
         """Return the effect of a column, or of a pair ("a × b")."""
         found = {effect.name: effect for effect in self.effects}
         if name not in found:
-            raise KeyError(f"there is no effect of {shown(name)} at stage {self.stage}: there are {some(found)}")
+            raise KeyError(f"there is no effect of {shown(name)} at stage {self.stage}: the effects are {some(found)}")
         return found[name]
 
     def to_dict(self) -> dict[str, list[object]]:
@@ -178,21 +181,21 @@ class Effects(Tabular):
         return f"Effects({len(self)} at stage {self.stage}: {some((e.name for e in self), of=name_of)}{up})"
 
     def plot(self, ax: Artist = None, *, names: Sequence[str] | None = None) -> list[Artist]:
-        """Draw the effects of all or some columns with matplotlib, the extra ``plot``.
+        """Draw the effects of all or some columns with matplotlib (the extra ``plot``).
 
-        Curves, points and bars have pointwise bands of 90 %, given the choice of the groups.
+        Curves, points and bars have pointwise 90 % bands, which take the choice of the groups as given.
 
         Parameters
         ----------
         ax : array of matplotlib axes, optional
-            One for each column, or for each column and score. Default: a new figure.
+            The axes to draw into: one for each column, or for each column and score. By default, a new figure is made.
         names : sequence of str, optional
-            Columns, or pairs ("a × b"). Default: all.
+            The columns, or pairs of columns such as "a × b", to draw. By default, all are drawn.
 
         Returns
         -------
         list of matplotlib axes
-            One for each effect.
+            The axes of each effect.
         """
         chosen = self.effects if names is None else [self[name] for name in names]
         return plot_effects([part for effect in chosen for part in effect.on_scores()], ax)
@@ -202,7 +205,7 @@ class Effects(Tabular):
 
 
 def effects_of(fitted: object, *, stage: int | None = None, budget: float | None = None) -> Effects:
-    """Return what every column adds to the score at a stage or a budget; by default at the last stage.
+    """Return what each column adds to the score at a stage or a budget, by default at the last stage.
 
     The effect of a column is w'(z − z̄), with z its design columns and z̄ their means over the training data. Its errors
     come from the inverse Hessian of the stage (``model/spread.py``).
@@ -235,8 +238,8 @@ def coef_errors_of(fitted: object, *, stage: int | None = None, budget: float | 
     known, columns = stages.errors_at(at, model.alpha), stages.at_stage(at).columns
     if columns.size and known is None:
         raise ValueError(
-            f"standard errors at stage {at} are not known: the dispersion of the loss is unknown, the rows are too few "
-            "to estimate it, or this is a plan that was not refitted: pass X and y to plan"
+            f"standard errors at stage {at} are not known: the dispersion of the loss is unknown, there are too few "
+            "rows to estimate it, or this is a plan that was not refitted (pass X and y to plan)"
         )
     found = np.zeros((model.n_targets, stages.scale.size))
     for d, place in zip(columns.tolist(), stages.places(columns).tolist(), strict=True):

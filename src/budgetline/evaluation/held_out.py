@@ -181,7 +181,7 @@ class PositiveView(ClassifierView):
         place = next((k for k, known in enumerate(classes) if known == label or str(known) == label), None)
         if len(classes) != 2 or place is None:
             known = f"the classes are {some(classes)}" if classes else "this is a regression"
-            raise ValueError(f"the positive class must be one of two: {shown(label)} is not, {known}")
+            raise ValueError(f"the positive class must be one of two classes, not {shown(label)}: {known}")
         self.view, self.place, self.label = view, place, classes[place]
         truth = (column_or_1d(view.held.y) == self.label).astype(np.intp)
         super().__init__(replace(view.held, y=truth), view.stage, view.known)

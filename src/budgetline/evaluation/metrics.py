@@ -48,7 +48,7 @@ class RowMetric:
         """Return the metric of stages 0, 1, …, shape (1 + stages,)."""
         if isinstance(held.model, AnytimeModel) and isinstance(family := held.model.family, SetFamily):
             if self.rows_of is not _losses or self.only:
-                raise ValueError(f"metric {shown(self.name)} is not for {held.model.estimator}")
+                raise ValueError(f"metric {shown(self.name)} is not available for {held.model.estimator}")
             return self.finished(family.excess(held.all_scores, held.targets, held.weights), None)
         return self.finished(self.means(held), held.variance if self.per_variance else None)
 
@@ -119,7 +119,7 @@ def _area(view: StageView) -> float:
         truth, scores = held.targets.argmax(axis=1), view.respond("predict_proba")
         several = {"multi_class": "ovr", "labels": np.arange(classes.size)}
     if (count := np.unique(truth).size) < (2 if classes is None else classes.size):
-        raise ValueError(f"roc_auc is undefined: y holds {count} of the classes only")
+        raise ValueError(f"roc_auc is undefined: y holds only {count} of the classes")
     return float(roc_auc_score(truth, scores, sample_weight=held.weight, **several))
 
 
@@ -151,7 +151,7 @@ def _ranking(view: StageView, name: str, measure: str, k: int | None) -> float:
     """Return the mean of a measure of rankings over the queries of the held-out rows."""
     held = view.held
     if held.model.n_targets > 1:
-        raise ValueError(f"metric {shown(name)} ranks by one score, the model has several")
+        raise ValueError(f"metric {shown(name)} ranks by one score, but the model has several")
     if held.qid is None:
         raise ValueError(f"metric {shown(name)} needs qid, the query of each row")
     if held.weight is not None:
@@ -163,10 +163,10 @@ def _ranking(view: StageView, name: str, measure: str, k: int | None) -> float:
 def _two_values(held: HeldOut) -> tuple[Mask, float]:
     """Return which rows have the larger of the two values of y, and the point halfway between them."""
     if isinstance(held.model.family, SetFamily):
-        raise ValueError(f"accuracy and roc_auc are not for {held.model.estimator}")
+        raise ValueError(f"accuracy and roc_auc are not available for {held.model.estimator}")
     values = np.unique(held.targets)
     if held.targets.shape[1] > 1 or values.size != 2:
-        raise ValueError(f"accuracy and roc_auc of a regressor need a y of two values, this one has {values.size}")
+        raise ValueError(f"accuracy and roc_auc of a regressor need a y with two values, but y has {values.size}")
     return held.targets[:, 0] == values[1], float(values.mean())
 
 
@@ -236,16 +236,16 @@ def as_metric(metric: object, pos_label: object = None) -> Metric:
     if not callable(metric):
         raise TypeError(f"metric must be a name, a scorer or a function of (y_true, y_pred), got {shown(metric)}")
     if isinstance(metric, type):
-        raise TypeError(f"metric is the class {metric.__name__}: pass an object of it, {metric.__name__}(…)")
+        raise TypeError(f"metric is the class {metric.__name__}: pass an instance, {metric.__name__}(…)")
     name = name_of(metric)
     try:
         arguments = list(inspect.signature(metric).parameters)
     except ValueError as error:
-        raise TypeError(f"metric {shown(metric)} does not say what its arguments are: wrap it in a function") from error
+        raise TypeError(f"metric {shown(metric)} has no signature that can be read: wrap it in a function") from error
     if len(arguments) != 2 and not "".join(arguments[:1]).startswith("y"):
         return StageMetric(name, partial(_scored, metric))
     if {"y_score", "y_proba", "y_prob", "pred_decision"} & set(arguments[1:2]) or name == "log_loss":
-        raise ValueError(f"{name} needs scores, not predictions: pass a name such as 'roc_auc', or make_scorer")
+        raise ValueError(f"{name} needs scores, not predictions: pass a name such as 'roc_auc', or use make_scorer")
 
     def of_predictions(view: StageView) -> float:
         return float(metric(view.held.y, view.respond("predict"), **view.held.weighted))
@@ -262,7 +262,7 @@ def _metric_named(name: str) -> Metric:
     if name in get_scorer_names():
         return StageMetric(name, partial(_scored, get_scorer(name)))
     known = f"{', '.join(METRICS)}, ndcg@k, map@k and the names of scikit-learn's scorers"
-    raise ValueError(f"unknown metric {shown(name)}; known are {known}")
+    raise ValueError(f"unknown metric {shown(name)}; the known metrics are {known}")
 
 
 def name_of(metric: Callable[..., float]) -> str:

@@ -14,18 +14,23 @@ from budgetline.inputs import check_integer, numbered
 def ndcg_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int | None = 5) -> float:
     """Return the mean NDCG@k over queries; queries without a relevant document are left out.
 
-    The documents of a query are ranked by score; with gain 2^rel − 1 and the discount of rank i = 1, 2, …,
+    The documents of a query are ranked by score. With the gain 2^rel − 1 and a discount for rank i = 1, 2, …,
 
         DCG@k = Σ_{i ≤ k} (2^{rel_i} − 1)/log₂(i + 1),      NDCG@k = DCG@k / (DCG@k of the best ranking).
 
-    Documents of equal score share the mean discount of their ranks: the expected value over all orders of them.
+    Documents with equal scores share the mean discount of their ranks, which gives the expected value over all their
+    possible orders.
 
     Parameters
     ----------
-    y_true, y_score, qid : arrays of shape (n,)
-        Grades ≥ 0; scores, the highest first; and the query of each document, in any order.
+    y_true : array of shape (n,)
+        The grade of each document, at least 0.
+    y_score : array of shape (n,)
+        The score of each document. The highest score is ranked first.
+    qid : array of shape (n,)
+        The query of each document. The queries may be in any order.
     k : int or None
-        How many ranks count; None: all.
+        The number of ranks that count. If None, all ranks count.
 
     Examples
     --------
@@ -41,11 +46,11 @@ def ndcg_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int 
 
 
 def map_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int | None = None) -> float:
-    """Return the mean average precision over queries; those without a relevant document are left out.
+    """Return the mean average precision over queries; queries without a relevant document are left out.
 
-    The average precision of a query is the mean, over its relevant documents (grade > 0), of the share of relevant
-    documents up to the rank of each; only ranks up to k count. Of documents of equal score it is the expected value
-    over all orders of them.
+    The precision at a rank is the share of relevant documents (grade > 0) up to this rank. The average precision of a
+    query is the mean of the precisions at the ranks of its relevant documents. Only ranks up to k count. For documents
+    with equal scores, it is the expected value over all their possible orders.
 
     Parameters
     ----------
@@ -108,11 +113,11 @@ def _checked(y_true: ArrayLike, y_score: ArrayLike, queries: ArrayLike, k: objec
     rel, scores, qid = np.asarray(y_true, dtype=np.float64), np.asarray(y_score), np.asarray(queries)
     if not rel.ndim == scores.ndim == qid.ndim == 1 or not rel.size == scores.size == qid.size > 0:
         shapes = f"{rel.shape}, {scores.shape} and {qid.shape}"
-        raise ValueError(f"y_true, y_score and qid must be vectors of one length, got {shapes}")
+        raise ValueError(f"y_true, y_score and qid must be vectors of equal length, got {shapes}")
     if scores.dtype.kind not in "biuf":
         raise ValueError(f"scores must be numbers, got {scores.dtype}")
     if not np.isfinite(scores).all():
-        raise ValueError("scores hold NaN or infinity")
+        raise ValueError("scores contain NaN or infinity")
     if not np.all(fits := (rel >= 0) & (rel <= 500)):
         raise ValueError(f"y_true must be grades from 0 to 500 (the gain is 2^rel − 1), got {rel[~fits][0]:g}")
     if k is not None:

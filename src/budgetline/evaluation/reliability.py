@@ -27,7 +27,7 @@ class Reliability(NamedTuple):
 
     @property
     def ece(self) -> float:
-        """The expected calibration error: the mean distance of the two over the rows."""
+        """The expected calibration error: the mean distance between the two over the rows."""
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.rows))
 
     @property
@@ -48,25 +48,28 @@ class Reliability(NamedTuple):
 
 
 def wilson(share: Float, n_rows: float | Float) -> Float:
-    """Return the ends (2, K) of Wilson's interval of one standard error; it has a width also at shares 0 and 1."""
+    """Return the ends (2, K) of Wilson's interval of one standard error; it has a width even at shares 0 and 1."""
     middle, half = share + 0.5 / n_rows, np.sqrt(share * (1 - share) / n_rows + 0.25 / n_rows**2)
     return np.array([middle - half, middle + half]) / (1 + 1 / n_rows)
 
 
 class ReliabilityDisplay:
-    """Reliability diagram: how often a class occurs where a probability is predicted. Needs matplotlib to plot.
+    """Reliability diagram: how often a class occurs, against its predicted probability. Plotting needs matplotlib.
 
     Parameters
     ----------
     curves : mapping name -> Reliability
-        Made by `from_estimator` or `from_predictions`.
+        The curves, as `from_estimator` and `from_predictions` create them.
 
     Attributes
     ----------
     curves : dict name -> Reliability
-        ``predicted``, ``observed``, ``bounds`` and ``rows`` of bins, and ``ece``, the expected calibration error.
-    ax_, figure_, lines_ : matplotlib axes, figure and containers
-        Where the curves are drawn, and the error bars of each.
+        The curves by name. Each has the arrays ``predicted``, ``observed``, ``bounds`` and ``rows``, with one entry per
+        bin, and ``ece``, the expected calibration error.
+    ax_, figure_ : matplotlib axes and figure
+        Where the curves are drawn.
+    lines_ : list of matplotlib containers
+        The error bars of each curve.
 
     Examples
     --------
@@ -85,15 +88,16 @@ class ReliabilityDisplay:
     def from_estimator(
         cls, estimator: object, X: object, y: Any, *, budgets: Sequence[float] | None = None, **given: Any
     ) -> ReliabilityDisplay:
-        """Plot the probabilities of a fitted classifier on held-out rows at budgets, by default that of all groups.
+        """Plot the probabilities that a fitted classifier predicts for held-out rows at one or more budgets.
 
-        ``budgets`` are by default that of all groups. ``estimator`` is the classifier; ``X`` and ``y`` are the rows.
-        Other arguments as in `from_predictions`, given by name; ``pos_label`` is by default the second of two classes.
+        ``estimator`` is the classifier; ``X`` and ``y`` are the held-out rows. ``budgets`` is by default the cost of
+        all groups. ``given`` are other keyword arguments of `from_predictions`. The default of ``pos_label`` is the
+        second of two classes.
         """
         held = HeldOut.of(estimator, X, y)
         names, order, classes = dict[int, str](), held.model.sequence, held.model.classes
         if classes is None:
-            raise TypeError("reliability diagrams are for classes: CoverageDisplay shows the intervals of a regression")
+            raise TypeError("reliability diagrams are for classifiers: CoverageDisplay is for regression")
         total = float(order.costs.sum())
         for budget in [total] if budgets is None else budgets:
             names.setdefault(order.stage_at(check_number("budgets", budget, ge=0)), f"budget {budget:g}")
@@ -114,11 +118,11 @@ class ReliabilityDisplay:
         sample_weight: object = None,
         **plot: object,
     ) -> ReliabilityDisplay:
-        """Plot probabilities (n,) of a class, or several of them in a mapping name -> probabilities.
+        """Plot predicted probabilities of a class, shape (n,), or several in a mapping name -> probabilities.
 
-        ``y_true`` are the labels, ``sample_weight`` weights of the rows. ``pos_label`` is the class, by default the
-        second of two; each of the ``n_bins`` bins has about the same number of rows. ``plot`` goes to the method
-        ``plot``.
+        ``y_true`` are the labels, and ``sample_weight`` are the weights of the rows. ``pos_label`` is the class, by
+        default the second of two. Each of the ``n_bins`` bins has about the same number of rows. ``plot`` are keyword
+        arguments of the method ``plot``.
         """
         y = column_or_1d(y_true)
         labels = np.unique(y)
@@ -146,9 +150,9 @@ class ReliabilityDisplay:
         return cls(found).plot(**plot)
 
     def plot(self, ax: Artist = None, **line: object) -> ReliabilityDisplay:
-        """Draw the shares with intervals of one standard error, and the diagonal, into ``ax`` or new axes.
+        """Draw the observed shares with error bars of one standard error, and the diagonal, into ``ax`` or new axes.
 
-        ``line`` goes to matplotlib's ``errorbar``.
+        ``line`` are options that are passed on to matplotlib's ``errorbar``.
         """
         self.ax_ = ax = pyplot().subplots(layout="constrained")[1] if ax is None else ax
         self.figure_, self.lines_ = ax.figure, list[Artist]()
@@ -163,21 +167,27 @@ class ReliabilityDisplay:
 
 
 class CoverageDisplay:
-    """Plot of how often intervals, or sets of classes, hold the target, at every budget. Needs matplotlib to plot.
+    """Plot of how often intervals, or sets of classes, contain the target, at every budget. Plotting needs matplotlib.
 
     Parameters
     ----------
-    costs, covered, sizes : arrays of shape (K,)
-        The budgets, the share of rows whose target is inside, and the mean width of the intervals or size of the sets.
+    costs : array of shape (K,)
+        The budgets.
+    covered : array of shape (K,)
+        The share of rows whose target is inside, at each budget.
+    sizes : array of shape (K,)
+        The mean width of the intervals, or the mean size of the sets, at each budget.
     coverage : float
-        The share that was asked for.
+        The requested share.
     n_rows : float
-        Number of rows, for ``bounds`` (2, K): intervals of one standard error around the shares.
+        The number of rows. It determines ``bounds``, shape (2, K): intervals of one standard error around the shares.
 
     Attributes
     ----------
-    ax_, figure_, line_, band_ : matplotlib axes, figure, line and collection
-        Where the coverage is drawn, and what shows it.
+    ax_, figure_ : matplotlib axes and figure
+        Where the coverage is drawn.
+    line_, band_ : matplotlib line and collection
+        The measured coverage, and its band of one standard error.
 
     Examples
     --------
@@ -198,7 +208,8 @@ class CoverageDisplay:
     ) -> CoverageDisplay:
         """Plot the coverage of ``predict_interval`` or ``predict_set`` of a fitted model on held-out rows.
 
-        ``estimator`` is the model; ``X`` and ``y`` are the rows. ``given`` are other arguments of `from_predictions`.
+        ``estimator`` is the model; ``X`` and ``y`` are the held-out rows. ``given`` are other keyword arguments of
+        `from_predictions`.
         """
         model, seen = as_model(estimator), model_and_table(estimator, X)[1]
         predict = predict_interval if model.classes is None else predict_set
@@ -218,11 +229,12 @@ class CoverageDisplay:
         sample_weight: object = None,
         **plot: object,
     ) -> CoverageDisplay:
-        """Plot the coverage of given intervals, or sets, one for each cost.
+        """Plot the coverage of predicted intervals, or of sets of classes, at each cost.
 
-        ``predictions`` holds one for each of the ``costs``. An interval is a pair of arrays, ``lower`` and ``upper``;
-        a set, if there are ``classes`` (P,), is a bool array (n, P). ``y_true`` are the targets, ``sample_weight``
-        weights of the rows. ``plot`` goes to the method ``plot``.
+        ``predictions`` has one entry for each of the ``costs``. For intervals, an entry is a pair of arrays, the lower
+        and the upper bounds. For sets, pass the ``classes``, shape (P,); an entry is then a bool array of shape (n, P).
+        ``y_true`` are the targets, and ``sample_weight`` are the weights of the rows. ``plot`` are keyword arguments of
+        the method ``plot``.
         """
         y, found = np.asarray(y_true), list[list[float]]()
         known = None if classes is None else np.asarray(classes)
@@ -246,9 +258,9 @@ class CoverageDisplay:
         return cls(costs, covered, sizes, coverage, float(weight.sum() ** 2 / (weight @ weight))).plot(**plot)
 
     def plot(self, ax: Artist = None, **line: object) -> CoverageDisplay:
-        """Draw the measured coverage as steps with a band of one standard error, and the one that was asked for.
+        """Draw the measured coverage as steps with a band of one standard error, and the requested coverage as a line.
 
-        ``ax`` are axes to draw into, ``line`` goes to matplotlib's ``plot``.
+        ``ax`` are the axes to draw into. ``line`` are options that are passed on to matplotlib's ``plot``.
         """
         self.ax_ = ax = pyplot().subplots(layout="constrained")[1] if ax is None else ax
         self.figure_, (lower, upper) = ax.figure, self.bounds
@@ -256,7 +268,7 @@ class CoverageDisplay:
         (self.line_,) = ax.plot(self.costs, self.covered, **style)
         shade = {"color": self.line_.get_color(), "alpha": 0.2, "linewidth": 0, "step": "post"}
         self.band_ = ax.fill_between(self.costs, lower, upper, **shade)
-        ax.axhline(self.coverage, linestyle="--", color="0.45", linewidth=1.2, label=f"asked for: {self.coverage:g}")
+        ax.axhline(self.coverage, linestyle="--", color="0.45", linewidth=1.2, label=f"requested: {self.coverage:g}")
         low = min(self.coverage, float(lower.min()))
         ax.set(xlabel="cost", ylabel="share of targets inside", ylim=(max(0.0, 2 * low - 1), 1))
         ax.legend()
@@ -277,6 +289,6 @@ def _class_of(classes: Array, pos_label: object) -> int:
     if pos_label is None and len(known) == 2:
         return 1
     if pos_label not in known:
-        what = "is needed" if pos_label is None else f"{shown(pos_label)} is no class"
-        raise ValueError(f"pos_label {what}: there are {some(map(str, known))}")
+        what = "is needed" if pos_label is None else f"{shown(pos_label)} is not a class"
+        raise ValueError(f"pos_label {what}: the classes are {some(map(str, known))}")
     return int(known.index(pos_label))

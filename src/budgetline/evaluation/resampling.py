@@ -35,7 +35,7 @@ class Samples:
     def given(cls, X: object, y: object, weight: object = None, qid: object = None, groups: object = None) -> Samples:
         """Return rows that can be indexed; arrays of other libraries are copied to the host."""
         if qid is not None and groups is not None:
-            raise ValueError("folds keep queries together or groups: pass one of qid and groups")
+            raise ValueError("folds keep either queries or groups together: pass only one of qid and groups")
         X, y, weight, qid, groups = map(on_host, (X, as_vector(y), weight, qid, groups))
         if qid is not None and _events_in(y) is not None:
             raise ValueError("qid is for rankings: pass groups for rows of survival times that belong together")
@@ -127,7 +127,7 @@ def splits_of(
         cv = make_folds(cv, classifier, grouped=True)
         if isinstance(cv, GroupKFold | StratifiedGroupKFold) and known < cv.n_splits:
             advice = f"use {known} or fewer" if known > 1 else "folds that keep groups together need two or more"
-            raise ValueError(f"the rows are of {known} groups, too few for {cv.n_splits} folds: {advice}")
+            raise ValueError(f"the rows belong to {known} groups, too few for {cv.n_splits} folds: {advice}")
     splits = list(check_cv(cv, y, classifier=classifier).split(table, y, groups))
     for k, split in enumerate(splits):
         for which, rows in zip(("training", "held-out"), split, strict=True):
@@ -180,5 +180,5 @@ def folds_in_words(cv: object) -> str:
         return f"made by {type(cv).__name__}" if hasattr(cv, "split") else "as given"
     seed, what = getattr(cv, "random_state", None), "groups of rows" if "Group" in type(cv).__name__ else "rows"
     shuffled = f"{what} shuffled" if seed is None else f"{what} shuffled with seed {shown(seed)}"
-    rows = shuffled if getattr(cv, "shuffle", False) else f"{what} in their order"
+    rows = shuffled if getattr(cv, "shuffle", False) else f"{what} in their original order"
     return f"{rows}, classes in equal shares" if "Stratified" in type(cv).__name__ else rows

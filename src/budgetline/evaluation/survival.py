@@ -41,7 +41,7 @@ def has_baseline(model: AnytimeModel) -> bool:
 def baseline_of(model: AnytimeModel) -> tuple[Float, Float]:
     """Return times (T,) and the cumulative baseline hazards (1 + stages, T) of a model."""
     if not has_baseline(model):
-        raise ValueError(f"{model.estimator} has no baseline hazard: that needs survival times without strata")
+        raise ValueError(f"{model.estimator} has no baseline hazard, which needs survival times without strata")
     return model.learned["event_times_"], model.learned["cumulative_hazards_"]
 
 
@@ -57,19 +57,21 @@ def survival_of(scores: Float, known: Float, hazard: Float, times: Float) -> Flo
 
 
 def concordance(time: ArrayLike, event: ArrayLike, scores: ArrayLike, strata: ArrayLike | None = None) -> float:
-    """Return Harrell's concordance: of pairs whose order is known, the share in which the higher score comes first.
+    """Return Harrell's concordance: among pairs with a known order, the share in which the higher score comes first.
 
-    The order of two rows is known if the earlier time is an event. Pairs of equal score count half; two events at one
-    time are no pair.
+    The order of two rows is known if the earlier time is an event. Pairs with equal scores count half. Two events at
+    the same time do not form a pair.
 
     Parameters
     ----------
-    time, event : arrays of shape (n,)
-        Times, and whether the event happened then; otherwise the row is censored.
+    time : array of shape (n,)
+        The time of each row.
+    event : array of shape (n,)
+        Whether the event happened at that time. If it did not, the row is censored.
     scores : array of shape (n,)
-        Predicted risks: the higher, the earlier an event is expected.
+        Predicted risks. The higher the score, the earlier an event is expected.
     strata : array of shape (n,), optional
-        Only rows of the same stratum are pairs.
+        The stratum of each row. Only rows of the same stratum form pairs.
 
     Examples
     --------
@@ -123,15 +125,18 @@ def _later(run: Positions, counted: Mask) -> Positions:
 def integrated_brier(time: ArrayLike, event: ArrayLike, survival: ArrayLike, times: ArrayLike) -> float:
     """Return the mean over times (T,) of the Brier score of survival functions (n, T); smaller is better.
 
-    Rows count by the inverse probability of not being censored, estimated from the same rows (Graf et al., 1999): up to
-    t for a row that is left at t, and until just before its event for another one, so that no weight is infinite.
+    The weight of a row is the inverse probability of not being censored, estimated from the same rows (Graf et al.,
+    1999). The probability is that of time t for a row that is still under observation at t, and that of the time just
+    before the event for a row with an earlier event, so that no weight is infinite.
 
     Parameters
     ----------
     time, event : arrays of shape (n,)
+        As in `concordance`.
     survival : array of shape (n, T)
         Probabilities of no event up to each time.
-    times : array of shape (T,), ascending
+    times : array of shape (T,)
+        The times, in ascending order.
 
     Examples
     --------

@@ -28,9 +28,9 @@ from budgetline.groups.parsing import read_groups
 from budgetline.messages import name_of, shown, some
 
 Edit = partial[State]
-"""A function of a state and its data, with all other arguments given."""
+"""A function of a state and its data, with all other arguments set."""
 CHOICES = ("task", "metric", "shared", "budget", "available", "today", "unit", "title")
-"""Fields of a state that the edit "choose" sets."""
+"""Fields of a state that the edit "choose" can set."""
 
 
 def read_edit(plain: object) -> Edit:
@@ -38,14 +38,14 @@ def read_edit(plain: object) -> Edit:
     entries = dict(plain) if isinstance(plain, dict) else {}
     kind = entries.pop("kind", None)
     if not isinstance(kind, str) or kind not in EDITS:
-        raise ValueError(f"there is no edit {shown(kind)}; known are {some(EDITS)}")
+        raise ValueError(f"there is no edit {shown(kind)}; the known edits are {some(EDITS)}")
     function = EDITS[kind]
     parameters = dict(list(signature(function).parameters.items())[2:])
     hints, known = get_type_hints(function), list(parameters)
     if function is choose:
         hints, parameters, known = get_type_hints(State, include_extras=True), {}, list(CHOICES)
     if unknown := [name for name in entries if name not in known]:
-        raise ValueError(f"{kind}.{name_of(str(unknown[0]))} is not a field known here")
+        raise ValueError(f"{kind}.{name_of(str(unknown[0]))} is not a field of this edit")
     for name, parameter in parameters.items():
         if parameter.default is Parameter.empty and name not in entries:
             raise ValueError(f"{kind}.{name} is missing")
@@ -142,7 +142,7 @@ def new_group(state: State, data: Data, columns: tuple[str, ...], name: str | No
     _check_columns(state, data, columns)
     columns = tuple(dict.fromkeys(columns))
     if not columns:
-        raise ValueError("a group needs a column")
+        raise ValueError("a group needs at least one column")
     rest, left_out = without(state, columns)
     kept = [group for group in rest if group.columns]  # so that the names of removed groups are free
     name = unused_name(columns[0], {group.name for group in kept}) if name is None else name.strip()
@@ -163,7 +163,7 @@ def merge_groups(state: State, data: Data, groups: tuple[str, ...], name: str | 
     """Merge groups into one, in the place of the first, at the sum of their costs."""
     merged = [state.group(each) for each in dict.fromkeys(groups)]
     if len(merged) < 2:
-        raise ValueError("select two groups or more to merge")
+        raise ValueError("select two or more groups to merge")
     name, gone = (name or merged[0].name).strip(), [group.name for group in merged]
     columns = tuple(column for group in merged for column in group.columns)
     requires = dict.fromkeys(needed for group in merged for needed in group.requires if needed not in gone)

@@ -27,9 +27,9 @@ from budgetline.report.formatting import said_once
 from budgetline.report.on_folds import calibrated_curve
 
 Tell = Callable[[str, int, int], None]
-"""Is told what is being done, how many steps are done, and of how many."""
+"""Receives what is being done, the number of finished steps, and the number of all steps."""
 Check = Callable[[], None]
-"""Raises an error if the work is not needed any more."""
+"""Raises an error if the work is no longer needed."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from budgetline.messages import shown, some
 
 TOKEN_HEADER = "x-budgetline-token"
 MOST_BODY = 2 << 20
-"""Bytes of the body of a request."""
+"""Largest body of a request, in bytes."""
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; font-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -47,7 +47,7 @@ TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""Content types of the files of the page."""
+"""Content types of the page's files."""
 SHARED = ("charts.js", "charts.css")
 """Files that the page shares with the report."""
 STATUS = {

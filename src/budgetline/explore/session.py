@@ -16,12 +16,12 @@ from budgetline.explore.takeaway import shell_lines
 from budgetline.files import KeptFile
 
 SCHEMA = 4
-"""Version of session files; others are refused."""
+"""Version of session files; files of other versions are refused."""
 KIND = "budgetline explore session"
 MOST_STEPS = 200
-"""Number of states that are kept, to undo changes."""
+"""Number of states that are kept for undo."""
 JOINED = "set budget"
-"""Steps with this label that follow each other are undone together: a slider makes many."""
+"""Consecutive steps with this label are undone together, because a slider makes many of them."""
 
 
 class Step(NamedTuple):
@@ -165,8 +165,8 @@ def start_session(data: Data, path: Path | None, *, new: bool = False) -> Sessio
         found = read_session(file.content, str(path))
         if (found.digest, found.state.columns) != (data.digest, opening_state(data).columns):
             raise ValueError(
-                f"{path} is a session of other data: {found.place}, or {data.place} has changed since, or was read "
-                "with another --delimiter. Start again with --reset, or name another session file"
+                f"{path} is a session for other data ({found.place}), or {data.place} has changed since then, or was "
+                "read with another --delimiter. Start again with --reset, or name another session file"
             )
         history = History((Step("", found.state),), revision=found.revision)
     return Session(data, file, history)

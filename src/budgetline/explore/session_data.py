@@ -80,7 +80,9 @@ class Data:
         """The files, and their format."""
         found = files_of(self.place, None)
         if found[1] == "svmlight":
-            raise ValueError(f"{self.place}: explore knows no rankings: budgetline fit learns from svmlight files")
+            raise ValueError(
+                f"{self.place}: explore does not support rankings; budgetline fit learns from svmlight files"
+            )
         return found
 
     @property

@@ -19,7 +19,7 @@ METRICS = {
 }
 """Metrics of the curve, by task."""
 LONGEST_NAME = 200
-"""Characters of a name, a title or a unit."""
+"""Longest name, title or unit, in characters."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,9 @@ class State:
         places.update([] if self.target is None else [self.target])
         places.subtract(self.columns)
         if wrong := [column for column, excess in places.items() if excess]:
-            raise ValueError(f"column {shown(wrong[0])} is not in one place: the target, left out, or one group")
+            raise ValueError(
+                f"column {shown(wrong[0])} must be in exactly one place: the target, left out, or one group"
+            )
         if self.target is not None:
             choices = ("task", self.task, METRICS), ("metric", self.metric, METRICS.get(self.task, ()))
             for name, value, known in choices:
@@ -103,7 +105,7 @@ class State:
         """The groups as the library knows them; columns that are left out are dropped."""
         for what, names in (("shared cost", [each.name for each in self.shared]), ("group", self.names)):
             if again := [name for name, times in Counter(names).items() if times > 1]:
-                raise ValueError(f"there is a {what} {shown(again[0])} already")
+                raise ValueError(f"there is already a {what} {shown(again[0])}")
         return FeatureGroups(
             {group.name: list(group.columns) for group in self.groups},
             {group.name: group.cost for group in self.groups},

@@ -27,7 +27,7 @@ from budgetline.messages import cut, hold_warnings, printable
 from budgetline.model.anytime import AnytimeModel
 
 PLAN_SECONDS = 1.0
-"""How long a plan is searched for, unless it is proven to be the best before; a newer state waits so long."""
+"""Time limit of the search for a plan; a newer state waits until the search ends."""
 
 
 class Cancelled(Exception):
@@ -89,7 +89,7 @@ class Worker:
             self._board.put("budget", revision, None, budget_part(learned, searching=True))
 
         def planned() -> Part:
-            tell("searching the best groups for the budget", 0, 1)
+            tell("searching for the best groups within the budget", 0, 1)
             return budget_part(learned, plan_of(learned, PLAN_SECONDS))
 
         made: dict[str, Callable[[], Part]] = {

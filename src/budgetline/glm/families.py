@@ -210,16 +210,17 @@ class Poisson(_Plain):
 
 
 class ConvexLoss(_Plain):
-    """A generalised linear model given by its own convex φ, for one target.
+    """A generalised linear model for one target, defined by a convex function φ of your own.
 
-    The risk is the mean of φ(η) − y·η and the prediction is φ'(η).
+    For scores η, the risk is the mean of φ(η) − y·η and the prediction is φ'(η).
 
     Parameters
     ----------
     phi, derivative : callable
-        φ and φ' of an array of scores, elementwise.
+        Functions that return φ and φ' of an array of scores, elementwise.
     second : callable, optional
-        φ''; default: differences of φ', which cost a few iterations but no accuracy.
+        Function that returns φ''. By default, differences of φ' are used, which take a few more iterations but lose no
+        accuracy.
     start : float
         A score at which φ and φ' are finite.
 

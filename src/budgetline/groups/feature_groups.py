@@ -96,15 +96,16 @@ class FeatureGroups:
     Parameters
     ----------
     groups : mapping, list of column lists, or one label per column
-        A mapping gives ``name -> columns``; a list of lists gives groups named ``"0"``, ``"1"``, …; a flat
-        sequence gives one group label per column of X. Columns are names (for data frames) or positions.
+        A mapping ``name -> columns``, a list of column lists, or a flat sequence with one group label per column of X.
+        The groups of a list of column lists are named ``"0"``, ``"1"``, …. Columns are names (for data frames) or
+        positions.
     costs : mapping name -> cost, sequence in group order, or None
-        Non-negative, all in the same unit (seconds, dollars, …), at most 1e300 in all. None: every group costs 1.
-        A group of cost 0 is free and comes first in every cost-sensitive sequence.
+        Non-negative costs, all in the same unit (seconds, dollars, …), at most 1e300 in total. If None, every group
+        costs 1. A group with cost 0 is free and comes first in every cost-sensitive sequence.
     remainder : {"error", "drop"}
         What to do with columns of X that are in no group.
     shared : mapping name -> (cost, groups), optional
-        Costs that several groups share, such as a blood draw: paid once, by the first of the groups.
+        Costs that several groups share, such as a blood draw. Each is paid once, by the first of its groups.
     requires : mapping group -> groups, optional
         Groups that must be bought before a given group.
 
@@ -113,11 +114,11 @@ class FeatureGroups:
     names : tuple of str
         Names of the groups.
     columns : tuple of tuples of str or int
-        Columns of each group, as given: names or positions.
+        Columns of each group: names or positions, as passed.
     costs : float array of shape (J,), read-only
-        Own cost of each group, without shared costs and required groups.
+        Own cost of each group, without shared costs and the costs of required groups.
     shared, requires : dict
-        As given, by name.
+        Shared costs and requirements, as passed, by name.
     prices : Prices
         Costs of sets of groups, by position.
 
@@ -186,26 +187,28 @@ class FeatureGroups:
         prefixes: Iterable[str] | None = None,
         **settings: Any,
     ) -> FeatureGroups:
-        """Group columns, of a data frame or names, by the beginning of their names.
+        """Group the columns of a data frame, or column names, by the beginning of their names.
 
         Parameters
         ----------
         columns : data frame or names
             The columns to group.
         sep : str
-            What ends a prefix.
+            The text that ends a prefix.
         prefixes : list of str, optional
-            The groups: a column belongs to the longest prefix that its name begins with, followed by ``sep``; any other
-            column is a group of its own. Default: the part before the first ``sep``. A warning then names the groups of
-            several columns: ``serum_iron`` and ``serum_albumin`` may be one blood test or two.
+            The prefixes that become groups. A column belongs to the longest prefix that its name begins with, followed
+            by ``sep``; any other column is a group of its own. By default, the prefix of a column is the part of its
+            name before the first ``sep``. A warning then names the groups of several columns, because ``serum_iron``
+            and ``serum_albumin`` may be one blood test or two.
         costs
             As in ``FeatureGroups``.
         **settings
-            ``remainder``, ``shared`` and ``requires``.
+            ``remainder``, ``shared`` and ``requires`` of the groups.
 
         Notes
         -----
-        ``missingindicator_age``, as scikit-learn names flags of missing values, joins the group of ``age``.
+        ``missingindicator_age``, the name that scikit-learn gives to a flag of missing values, joins the group of
+        ``age``.
 
         Examples
         --------
@@ -223,9 +226,9 @@ class FeatureGroups:
 
     @classmethod
     def singletons(cls, columns: Iterable[object] | int, costs: Costs = None, **settings: Any) -> FeatureGroups:
-        """Make every column a group of its own, from a data frame, names, or the number of columns.
+        """Make every column a group of its own, given a data frame, column names, or the number of columns.
 
-        D columns without names are the groups ``"0"`` … ``"D-1"``. ``settings`` are ``remainder``, ``shared`` and
+        D columns without names become the groups ``"0"`` … ``"D-1"``. ``settings`` are ``remainder``, ``shared`` and
         ``requires``. Other parameters as in ``FeatureGroups``.
 
         Examples
@@ -242,7 +245,7 @@ class FeatureGroups:
     def from_yaml(cls, path: str | Path) -> FeatureGroups:
         r"""Read groups from a YAML file at ``path``.
 
-        It is a mapping with the key ``groups`` (name -> ``{columns: [...], cost: number, requires: [...]}``) and
+        The file is a mapping with the key ``groups`` (name -> ``{columns: [...], cost: number, requires: [...]}``) and
         optionally ``shared`` (name -> ``{cost: number, groups: [...]}``) and ``remainder: drop``. A missing cost is 1.
 
         Examples
@@ -260,7 +263,7 @@ class FeatureGroups:
             raise kind(f"{path}: {error}") from error
 
     def to_yaml(self) -> str:
-        """Return the groups as the text of a file that `from_yaml` reads.
+        """Return the groups as YAML text, which `from_yaml` reads from a file.
 
         Examples
         --------
@@ -283,11 +286,11 @@ class FeatureGroups:
         return parsing.write_yaml(content)
 
     def with_costs(self, costs: Costs) -> FeatureGroups:
-        """Return the same groups at other own costs; shared costs and requirements stay."""
+        """Return the same groups with new costs; shared costs and requirements do not change."""
         return FeatureGroups(**{**self._arguments(), "costs": costs})
 
     def with_free(self, requires: Mapping[str, Sequence[str]]) -> FeatureGroups:
-        """Add free groups without columns; each requires some of the present groups."""
+        """Return these groups plus free groups without columns; ``requires`` maps each to the groups that it needs."""
         given = self._arguments()
         groups = given["groups"] | dict.fromkeys(requires, ())
         costs = np.append(self.costs, np.zeros(len(requires)))
@@ -299,7 +302,7 @@ class FeatureGroups:
         return {"groups": groups, "costs": self.costs, **extra}
 
     def cost_of(self, groups: Iterable[Name]) -> float:
-        """Return the cost of groups, by name, and of all groups that they require; shared costs count once.
+        """Return the total cost of groups, given by name, and of all groups that they require; shared costs count once.
 
         Examples
         --------
@@ -328,7 +331,7 @@ class FeatureGroups:
         return hash(self.record())
 
     def record(self) -> GroupsRecord:
-        """Return the groups as a file holds them."""
+        """Return the groups in the form in which files store them."""
         shared = tuple((name, cost, members) for name, (cost, members) in self.shared.items())
         requires = tuple(self.requires.items())
         return GroupsRecord(self.names, self.columns, tuple(self.costs.tolist()), self.remainder, shared, requires)

@@ -36,14 +36,14 @@ from budgetline.sequencing.sequence import GroupSequence
 class AnytimeModel:
     """A fitted anytime model: the order of the groups and one linear model per prefix, in the units of the user.
 
-    Estimators hold one as ``model_``; evaluation, certificates, the runtime, files and reports work with it alone.
+    Fitted estimators hold one as ``model_``. Evaluation, certificates, the runtime, files and reports need only that.
 
     Attributes
     ----------
     layout : Layout
-        The groups with their prices, and which columns of the user's table they are.
+        The groups with their prices, and their columns in the user's table.
     stages : StagedModel
-        The sequence, coefficients and intercepts of every stage, and the solver for other subsets of groups.
+        The sequence, the coefficients and intercepts of every stage, and the solver for other subsets of groups.
     family : Family or SetFamily
         The loss that was minimised.
     target_shape : () or (P,)
@@ -53,22 +53,23 @@ class AnytimeModel:
     classes : array of shape (P,), or None
         The labels of a classifier.
     moments : Moments, or None
-        The moments that a model of squared error was learned from, of the columns ``layout.read``.
+        For squared error, the moments of the columns ``layout.read`` that the model was learned from.
     estimator : str
-        Name of the class of the estimator.
+        Name of the estimator's class.
     settings : mapping
         The parameters of the estimator.
     learned : mapping
         Further fitted attributes of the estimator, by name: ``cv_scores_``, ``n_passes_``, and others.
     encoding : TableEncoding, or None
-        What the columns of the user's table become. With an encoding, ``layout`` and ``stages`` speak of design
+        How the columns of the user's table are encoded. With an encoding, ``layout`` and ``stages`` refer to design
         columns.
     penalties : array of shape (J,), or None
-        What was subtracted from the gain of every group when the order was chosen, in units of F; None: nothing.
+        What was subtracted from the gain of every group when the order was chosen, in units of F. None means that
+        nothing was subtracted.
     calibration : Calibration, or None
-        How scores of classes become probabilities, at every stage; None: by the loss alone.
+        How scores of classes become probabilities at every stage. If None, the loss alone determines them.
     errors : HeldOutErrors, or None
-        Held-out errors of every stage, for intervals and sets of labels; None: nothing was held out.
+        Held-out errors of every stage, for intervals and sets of labels. None means that nothing was held out.
 
     Examples
     --------
@@ -122,7 +123,7 @@ class AnytimeModel:
 
     @property
     def weights(self) -> Float | None:
-        """Penalty weights of the columns ``layout.read``; None: all 1."""
+        """Penalty weights of the columns ``layout.read``; None if all are 1."""
         return None if self.encoding is None else self.encoding.weights
 
     @cached_property
@@ -132,7 +133,7 @@ class AnytimeModel:
 
     @property
     def source(self) -> Layout:
-        """The groups, and which columns of the user's table they are."""
+        """The groups, and their columns in the user's table."""
         return self.layout if self.encoding is None else self.encoding.source
 
     @cached_property
@@ -141,11 +142,11 @@ class AnytimeModel:
         return self.stages.at_stage(self.n_stages)
 
     def labels_of(self, stage: int) -> tuple[str, ...]:
-        """Return what errors call the columns of the user's table that the first groups are."""
+        """Return the names that errors use for the columns of the first groups in the user's table."""
         return self.source.labels(self.source.columns_of(self.sequence.order[:stage]))
 
     def watch(self) -> Watch:
-        """Return what counts the categories of tables that the model does not know."""
+        """Return a counter of the categories in tables that are unknown to the model."""
         return Watch({}) if self.encoding is None else self.encoding.watch(self.stages.mean)
 
     def scored(
@@ -157,10 +158,10 @@ class AnytimeModel:
         available: Available = None,
         watch: Watch | None = None,
     ) -> tuple[Float, Stages]:
-        """Return scores X·coef' + intercept, (n, P), and the stage that their model is or is like: one, or of each row.
+        """Return scores X·coef' + intercept, (n, P), and the stage that their model is or is like: one, or one per row.
 
-        With ``available="auto"``, from the groups that each row has, of those that budget or stage allow. A watch
-        counts unknown categories. Scores are linear: they are not calibrated.
+        With ``available="auto"``, each row is scored from the groups that it has, among those that the budget or stage
+        allows. A watch counts unknown categories. Scores are linear: they are not calibrated.
         """
         if isinstance(available, str):
             return self._scored_by_row(X, self.stages.last_stage(budget, stage, available), watch)
@@ -177,9 +178,10 @@ class AnytimeModel:
         stage: int | None = None,
         available: Available = None,
     ) -> Array:
-        """Return the result of the estimator's method of this name, and warn of values that the model does not know.
+        """Return the result of the estimator's method of this name, and warn about values that the model does not know.
 
-        The rows of ``X`` are predicted from what a ``budget`` or a ``stage`` allows, or from the ``available`` groups.
+        The rows of ``X`` are predicted from the groups that a ``budget`` or a ``stage`` allows, or from the
+        ``available`` groups.
         """
         watch = self.watch()
         scores, like = self.scored(X, budget=budget, stage=stage, available=available, watch=watch)
@@ -187,7 +189,7 @@ class AnytimeModel:
         return self.respond(scores, method, like)
 
     def staged(self, X: object, method: str) -> Iterator[Array]:
-        """Yield the result of a method after each group, and warn of values that the model does not know."""
+        """Yield the result of a method after each group, and warn about values that the model does not know."""
         watch = self.watch()
         table = self.table(X, watch=watch)
         watch.warn()
@@ -214,7 +216,7 @@ class AnytimeModel:
         return self.respond(scores.reshape(m * K, P), method, np.tile(np.arange(K), m)).reshape(m, K, -1)
 
     def table(self, X: object, columns: Positions | None = None, watch: Watch | None = None) -> Table:
-        """Return some columns of X, checked or encoded; None: those that any stage uses, ``last.columns``."""
+        """Return some columns of X, checked or encoded; None means those that any stage uses, ``last.columns``."""
         X, columns = from_stream(X), self.last.columns if columns is None else columns
         if self.encoding is not None:
             return self.encoding.table(X, columns, watch)
@@ -225,7 +227,7 @@ class AnytimeModel:
         return self.results(self.calibrated(scores, stage, method), method)
 
     def calibrated(self, scores: Float, stage: Stages, method: str = SCORE) -> Float:
-        """Return scores (n, P) of a stage after what a method needs of the calibration."""
+        """Return the scores (n, P) of a stage, calibrated as far as a method needs it."""
         if self.calibration is None or method == "decision_function":
             return scores
         return (self.calibration.decide if method == "predict" else self.calibration.apply)(scores, stage)
@@ -245,7 +247,7 @@ class AnytimeModel:
         return found[method](scores)
 
     def with_stages(self, stages: StagedModel, like: Positions) -> AnytimeModel:
-        """Return a model of other sets of the same groups, whose stages 0, 1, … are like these stages."""
+        """Return a model of other sets of the same groups, whose stages 0, 1, … resemble the stages ``like``."""
         calibration = None if self.calibration is None else self.calibration.at(like)
         errors = None if self.errors is None else self.errors.at(like)
         of_order = ("fold_costs_", "held_out_")

@@ -28,21 +28,21 @@ SPARSE_DENSITY = 0.05
 class Moments:
     """Weighted means and scatter of V = [X, Y]: all that a linear sequence needs from the data.
 
-    With weights w_i (1 if not given) and v_i = (x_i, y_i),
+    With weights w_i (1 by default) and v_i = (x_i, y_i),
 
         weight = Σ w_i,    mean = Σ w_i v_i / weight,    scatter = Σ w_i (v_i − mean)(v_i − mean)'.
 
-    ``a + b`` are the moments of both samples together (Chan, Golub & LeVeque 1983), exact up to rounding
-    whatever the means, so parts may be computed anywhere and merged in any order.
+    ``a + b`` are the moments of both samples together (Chan, Golub & LeVeque 1983). The sum is exact up to rounding,
+    whatever the means are, so parts may be computed anywhere and merged in any order.
 
     Attributes
     ----------
     n_samples : int
-        Number of rows of positive weight.
+        Number of rows with positive weight.
     weight : float
         Total weight of the rows.
     mean, mean_low : arrays of shape (D + P,)
-        The mean, and the rounding error of storing it in float64: merging parts must not lose digits.
+        The mean, and the rounding error of storing it in float64, so that merging parts does not lose digits.
     scatter : array of shape (D + P, D + P)
         Weighted products of the centred columns and targets, summed over rows.
     target_shape : () for one target given as a vector, (P,) for P targets
@@ -50,10 +50,11 @@ class Moments:
     feature_names : tuple of str, or None
         Names of the columns, if they have any.
     eps : float
-        Unit roundoff of the products: that of float32 if any part was accumulated in float32, and more if subtraction
-        or weights near the smallest float64 have lost digits.
+        Unit roundoff of the products. It is the unit roundoff of float32 if any part was accumulated in float32, and
+        larger if subtraction, or weights near the smallest float64, have lost digits.
     effective_samples : float or None
-        (Σ w_i)² / Σ w_i², the number of rows of equal weight that determine a mean as well; None: weights are equal.
+        (Σ w_i)² / Σ w_i², the number of rows with equal weights that determine a mean equally well. None means that
+        all weights are equal.
 
     Examples
     --------
@@ -77,7 +78,7 @@ class Moments:
 
     @classmethod
     def from_data(cls, X: Any, y: Any, sample_weight: Any = None) -> Moments:
-        """Compute the moments of a table, in one pass and without a copy of it.
+        """Compute the moments of a table, in one pass and without copying it.
 
         Parameters
         ----------
@@ -112,7 +113,7 @@ class Moments:
 
     @property
     def sample_size(self) -> float:
-        """The effective number of samples, n_samples if all weights are equal."""
+        """The effective number of samples, which is ``n_samples`` if all weights are equal."""
         return float(self.n_samples) if self.effective_samples is None else self.effective_samples
 
     def __add__(self, other: Moments) -> Moments:
@@ -140,7 +141,7 @@ class Moments:
     def __sub__(self, other: Moments) -> Moments:
         """Remove a part of the sample that was added before, such as a day that leaves a window.
 
-        Digits cancel if little is left of a column; ``eps`` grows accordingly, so that fits account for it.
+        Digits cancel if little is left of a column. Then ``eps`` grows accordingly, so that fits account for the loss.
         """
         if not isinstance(other, Moments):
             return NotImplemented
@@ -162,9 +163,10 @@ class Moments:
         return Moments(n_samples, weight, *mean, scatter, self.target_shape, self.feature_names, eps, effective)
 
     def scaled(self, exponent: int) -> Moments:
-        """Return the moments with all weights times 2**exponent.
+        """Return the moments with all weights multiplied by 2**exponent.
 
-        That is exact within the range of float64. Underflow loses digits, which ``eps`` records; overflow is an error.
+        The result is exact within the range of float64. Underflow loses digits, which ``eps`` records, and overflow is
+        an error.
         """
         with np.errstate(over="ignore", under="ignore"):
             weight, scatter = float(np.ldexp(self.weight, exponent)), np.ldexp(self.scatter, exponent)
@@ -178,12 +180,12 @@ class Moments:
         return replace(self, weight=weight, scatter=scatter, eps=max(self.eps, TINY / least))
 
     def to_bytes(self) -> bytes:
-        """Return the moments as bytes, to send them elsewhere: the format of `save`."""
+        """Return the moments as bytes, in the format of `save`, to send them elsewhere."""
         return to_bytes("moments", self)
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str = "data") -> Moments:
-        """Return the moments from the ``data`` of `to_bytes`; ``where`` names the file in errors.
+        """Return the moments from ``data``, the output of `to_bytes`; error messages call it ``where``.
 
         Examples
         --------
@@ -211,20 +213,20 @@ class Moments:
         return cls.from_bytes(read(path), str(path))
 
     def select(self, columns: Positions) -> Moments:
-        """Return the moments of some ``columns``, in the order given."""
+        """Return the moments of some ``columns``, in this order."""
         kept = np.concatenate([columns, np.arange(self.n_features, self.mean.size)])
         names = None if self.feature_names is None else tuple(self.feature_names[d] for d in columns)
         mean, mean_low, scatter = self.mean[kept], self.mean_low[kept], self.scatter[np.ix_(kept, kept)]
         return replace(self, mean=mean, mean_low=mean_low, scatter=scatter, feature_names=names)
 
     def standardisation(self, weights: Float | None = None) -> tuple[Float, Float, Float]:
-        """Return the means and scales (D,) of the features, see `scale_of`, and the means (P,) of the targets."""
+        """Return the means and scales (D,) of the features (see `scale_of`), and the means (P,) of the targets."""
         D = self.n_features
         variance = np.diag(self.scatter)[:D] / self.weight
         return self.mean[:D], scale_of(self.mean[:D], variance, weights), self.mean[D:]
 
     def varying(self, columns: Positions) -> Positions:
-        """Return those of the ``columns`` that have more than one value."""
+        """Return the ``columns`` that have more than one value."""
         return columns[np.diag(self.scatter)[columns] > 0]
 
     def mean_squared_error(self, coef: Float, intercept: Float) -> Float:

@@ -31,20 +31,20 @@ def certify(
 ) -> Certificate:
     """Prove how close the sequence of a model of squared error is to optimal at every budget.
 
-    Bounds on what any set of groups can explain come from the models of the prefixes, from a relaxation and from branch
-    and bound, until the gaps are below 1e-4 of what all groups explain or the time is over. They are always valid.
-    They are about squared error on the training data.
+    Bounds on what any set of groups can explain come from the models of the prefixes, from a relaxation, and from
+    branch and bound. The search ends when the gaps are below 1e-4 of what all groups explain, or when the time is over.
+    The bounds are valid at any time. They apply to squared error on the training data.
 
     Parameters
     ----------
     model : fitted estimator of this library, its AnytimeModel, or a pipeline or search that ends in one
-        Whose order is certified.
+        The model whose order is certified.
     budgets : array, optional
-        Further budgets of interest; every prefix and an even grid are always certified.
+        Additional budgets to certify. Every prefix and an even grid of budgets are always certified.
     time_limit : float
-        Seconds.
+        The time limit in seconds.
     progress : bool or None
-        Whether to show a progress bar; None: on a terminal.
+        Whether to show a progress bar. If None, it is shown on a terminal.
 
     Examples
     --------
@@ -95,6 +95,6 @@ def _problem_of(model: AnytimeModel) -> Quadratic:
     if model.stages.columns.size < model.layout.read.size or not subset.kept.all():
         raise ValueError(
             "the model does not hold the covariance of all groups (it ended early, or columns are dependent): "
-            "fit it to moments, fit_moments(Moments.from_data(X, y))"
+            "fit it to moments with fit_moments(Moments.from_data(X, y))"
         )
     return problem

@@ -39,25 +39,26 @@ scores are constant, and only rounding varies."""
 
 @dataclass(frozen=True, eq=False)
 class NextGroups(Tabular):
-    """What to buy next, best first: by gain per cost, or, for rows, by the chance of another decision per cost.
+    """What to buy next, best first, by gain per cost or, for given rows, by the chance of another decision per cost.
 
     Attributes
     ----------
     available : tuple of str
-        The available groups, with those that they require.
+        The available groups, including the groups that they require.
     groups : tuple of str
-        The groups that can be bought next, best first. Arrays have one entry for each.
+        The groups that can be bought next, best first. The arrays below have one entry for each of them.
     along : tuple of tuples of str
-        What each group requires and is not available: it is bought along, and included in cost and gain.
+        For each group, the required groups that are not available yet. They are bought with it, and its cost and gain
+        include them.
     costs : float array
-        What the purchase costs now: shared costs that are paid already do not count.
+        What each purchase costs now. Shared costs that have been paid already do not count.
     gains : float array
-        F(S ∪ A) − F(S) on the training data, less what the model's correction subtracts.
+        F(S ∪ A) − F(S) on the training data, minus what the model's correction subtracts.
     chances : array of shape (groups, n), or None
         For n rows of a classifier, the probability that the purchase changes the decision.
     unknown : tuple of str
-        Groups that are neither available nor ranked: the sequence ended before them, so the model does not know
-        their gains.
+        Groups that are neither available nor ranked. The model does not know their gains, because its sequence ended
+        before them.
 
     Examples
     --------
@@ -83,16 +84,16 @@ class NextGroups(Tabular):
 
     @property
     def gains_per_cost(self) -> Float:
-        """Gain per cost; infinite for what is free."""
+        """The gain per cost, which is infinite for free groups."""
         return _per_cost(self.gains, self.costs)
 
     @property
     def mean_chances(self) -> Float | None:
-        """The expected share of the rows whose decision the purchase changes; None without rows."""
+        """The expected share of rows whose decision each purchase changes; None without rows."""
         return None if self.chances is None else self.chances.mean(axis=1)
 
     def to_dict(self) -> dict[str, Sequence[object]]:
-        """Return plain columns: group, along, cost, gain, gain_per_cost; with rows also chance, chance_per_cost."""
+        """Return plain columns: group, along, cost, gain, gain_per_cost and, with rows, chance, chance_per_cost."""
         found: dict[str, Sequence[object]] = {
             "group": list(self.groups),
             "along": [list(names) for names in self.along],

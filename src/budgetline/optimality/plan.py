@@ -44,40 +44,40 @@ TrainingData = tuple[RowsTraining, Recipe]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The best set of groups for a budget that is known, and the models fitted on it.
+    """The best set of groups for a known budget, and the models fitted to it.
 
-    The order of a model serves every budget, so that it can be interrupted; a plan serves one. Estimators make plans:
-    `AnytimeRegressor.plan`. A plan works wherever a fitted model does: in ``save``, ``to_onnx``,
-    `AnytimeRunner`, curves and reports. A saved plan is loaded as an estimator of the class that made it; its
-    sequence is the groups of the plan.
+    The order of a model serves every budget, because it can be interrupted at any point. A plan serves one budget.
+    Estimators create plans with `AnytimeRegressor.plan`. A plan works wherever a fitted model does: in ``save``,
+    ``to_onnx``, `AnytimeRunner`, curves and reports. A saved plan is loaded as an estimator of the class that created
+    it, whose sequence consists of the groups of the plan.
 
-    For squared error the set maximises, over all sets that the budget can pay for, F on the training data, less the
-    correction if the model was fitted with one; ``bound`` is proven by ``certificate``. For other losses the set comes
-    from quadratic models of the risk around fitted stages. It is a good set, not always the best, and nothing is
-    certified: ``bound`` and ``certificate`` are None.
+    For squared error, the set maximises F on the training data over all sets that the budget can pay for. If the model
+    was fitted with a correction, it is subtracted from F. The ``certificate`` proves the ``bound``. For other losses,
+    the set comes from quadratic models of the risk around fitted stages. It is a good set, but not always the best, and
+    nothing is certified: ``bound`` and ``certificate`` are None.
 
     Attributes
     ----------
     groups : tuple of str
-        In the order in which they are bought.
+        The groups in the order in which they are bought.
     cost : float
         Total cost of the groups.
     explained : float
-        F/R(∅): the share of the training risk that the set explains; an estimate where ``refitted`` is False.
+        F/R(∅), the share of the training risk that the set explains. It is an estimate if ``refitted`` is False.
     value : float
-        What was maximised, as a share of R(∅): ``explained`` less the correction of the groups.
+        The value that was maximised, as a share of R(∅): ``explained`` minus the correction for the groups.
     bound : float or None
-        No set that is allowed and affordable has a value above this.
+        No allowed and affordable set has a value above this.
     optimal : bool
         Whether ``value`` reaches ``bound``, up to rounding.
     certificate : Certificate or None
-        The proof of ``bound``. What it certifies is F less the correction.
+        The proof of ``bound``. It certifies F minus the correction.
     refitted : bool
-        Whether the models are the minimisers of the loss on their groups: always for squared error, for other losses if
-        the data were given or the groups are a prefix of the sequence. Otherwise they are those of
-        ``predict(available=...)``: approximations.
+        Whether the models minimise the loss on their groups. They always do for squared error. For other losses, they
+        do if the data were passed or if the groups are a prefix of the sequence. Otherwise they are the approximations
+        that ``predict(available=...)`` uses.
     model_ : AnytimeModel
-        The sequence of the groups of the plan; its last stage is the model of the plan.
+        The model whose sequence consists of the groups of the plan. Its last stage is the model of the plan.
 
     Examples
     --------
@@ -104,9 +104,9 @@ class Plan:
 
     @property
     def ratio(self) -> float | None:
-        """Value over bound: the certified share of the optimum; None if nothing is certified.
+        """The value divided by the bound: the certified share of the optimum; None if nothing is certified.
 
-        Where the bound is not positive: 1 if the plan is optimal, otherwise 0.
+        If the bound is not positive, the ratio is 1 for an optimal plan and 0 for any other.
         """
         if self.bound is None:
             return None
@@ -121,7 +121,7 @@ class Plan:
         return self._respond("predict_proba", X)
 
     def decision_function(self, X: object) -> Float:
-        """Return a classifier's scores of the rows of X, shape (n,) for two classes, (n, P) for more."""
+        """Return a classifier's scores for the rows of X, shape (n,) for two classes, (n, P) for more."""
         return self._respond("decision_function", X)
 
     def _respond(self, method: str, X: object) -> Array:
@@ -159,7 +159,7 @@ def plan(
 ) -> Plan:
     """Find the best set of groups of a fitted model for a budget; parameters as in `AnytimeRegressor.plan`.
 
-    ``data`` are the training data and the recipe of the model, to which the plan is then fitted.
+    If ``data``, the training data and the recipe of the model, are passed, the plan is fitted to them.
 
     Examples
     --------
@@ -187,9 +187,9 @@ def plans(
     data: TrainingData | None = None,
     progress: Progress = None,
 ) -> tuple[Plan, ...]:
-    """Return the plans of a ``model`` for several ``budgets``, which share the time; parameters as in ``plan``.
+    """Find plans of a ``model`` for several ``budgets``, which share the time limit; parameters as in ``plan``.
 
-    With ``data`` they are fitted to it.
+    If ``data`` are passed, the plans are fitted to them.
 
     Examples
     --------

@@ -54,34 +54,37 @@ def to_linear_format(
     all_stages: bool = False,
     name: str = "budgetline",
 ) -> str:
-    """Return the linear model of a stage, or of all stages, as text that another system reads.
+    """Return the linear model of a stage, or of all stages, as text that another system can read.
 
     Parameters
     ----------
     model
-        As in ``save``. A model without an encoding.
+        A fitted model that ``save`` accepts, except `StagedEstimators`. It must not have an encoding.
     path : path, optional
-        Also write the text there, in full or not at all.
+        If passed, the text is also written to this file, completely or not at all.
     format : {"solr", "elasticsearch", "opensearch", "vespa", "pmml"}
-        ``"solr"``: a ``LinearModel`` of Solr's learning to rank; of all stages, a list of them. ``"elasticsearch"``:
-        the body of ``_createmodel`` of the learning-to-rank plug-in of Elasticsearch and OpenSearch; of all stages, a
-        list of bodies. ``"vespa"``: a rank profile with one function per stage. ``"pmml"``: a ``RegressionModel``.
+        ``"solr"`` writes a ``LinearModel`` of Solr's learning to rank, or a list of them for all stages.
+        ``"elasticsearch"`` and ``"opensearch"`` write the body of ``_createmodel`` for the learning-to-rank plug-in of
+        these systems, or a list of bodies for all stages. ``"vespa"`` writes a rank profile with one function per
+        stage, and ``"pmml"`` writes a ``RegressionModel``.
     stage, budget : int, float, optional
-        Which stage; default: the last one.
+        The stage to write, or the budget that selects it. By default, it is the last stage.
     all_stages : bool
-        Write every stage but stage 0, which has no columns. PMML files hold one stage.
+        Whether to write every stage except stage 0, which has no columns. A PMML file can hold only one stage.
     name : str
-        Letters, digits and underscores. The model of stage 3 is called ``name_stage_3``.
+        The name of the model: letters, digits and underscores. The model of stage 3 is called ``name_stage_3``.
 
     Notes
     -----
-    Features are called like columns, by position ``x0``, ``x1``, …. In Vespa they are attributes, or rank features if
-    their names are such as ``bm25(title)``. A name that a format cannot hold is an error.
+    Features have the names of the columns. If there are no names, they are ``x0``, ``x1``, … by position. In Vespa they
+    are attributes, or rank features if they have names such as ``bm25(title)``. A name that the format cannot represent
+    raises an error.
 
-    Solr, Elasticsearch and Vespa compute one linear function: the ``decision_function`` of two classes, the logarithm
-    of the mean for Poisson, else the prediction. Solr and Elasticsearch have no intercept: it is the weight of a
-    feature ``constant`` whose value must be 1. For rankings and survival times they omit it, as it changes no order.
-    They compute in single precision. PMML is for models whose predictions are linear: no classes, no Poisson.
+    Solr, Elasticsearch and Vespa compute one linear function. It is the ``decision_function`` for two classes, the
+    logarithm of the mean for Poisson, and the prediction in all other cases. Solr and Elasticsearch have no intercept,
+    so it becomes the weight of a feature ``constant`` whose value must be 1. For rankings and survival times it is
+    omitted, because it does not change the order. Both systems compute in single precision. PMML can represent only
+    linear predictions, and therefore neither classifiers nor Poisson models.
 
     Examples
     --------
@@ -106,7 +109,7 @@ def to_linear_format(
 def _stages(model: AnytimeModel, stage: int | None, budget: float | None, all_stages: bool) -> list[int]:
     """Return the stages to write."""
     if all_stages and (stage is not None or budget is not None):
-        raise ValueError("all_stages writes every stage: leave stage and budget out")
+        raise ValueError("all_stages writes every stage: leave out stage and budget")
     last = model.stages.last_stage(budget, stage, None)
     if not last:
         raise ValueError("stage 0 has no columns to score by: choose a later stage or a larger budget")
@@ -119,13 +122,13 @@ def _check_format(model: AnytimeModel, format: object, name: object) -> None:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {shown(format)}")
     if model.encoding is not None:
         encoded = model.source.labels(model.source.read)
-        raise TypeError(f"format {shown(format)} holds no encoding, which {some(encoded, 3)} need: use to_onnx")
+        raise TypeError(f"format {shown(format)} cannot hold the encoding that {some(encoded, 3)} need: use to_onnx")
     if model.n_targets > 1:
-        raise TypeError(f"format {shown(format)} holds one score, the model has {model.n_targets}: use to_onnx")
+        raise TypeError(f"format {shown(format)} holds one score, but the model has {model.n_targets}: use to_onnx")
     if format == "pmml" and not isinstance(model.family, SquaredError | SetFamily):
-        raise TypeError(f"PMML holds linear predictions, and the loss is {shown(model.family.loss)}: use to_onnx")
+        raise TypeError(f"PMML holds only linear predictions, but the loss is {shown(model.family.loss)}: use to_onnx")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ValueError(f"name must be letters, digits and underscores, not first a digit, got {shown(name)}")
+        raise ValueError(f"name must be letters, digits and underscores, no digit first, got {shown(name)}")
 
 
 def _stage_of(model: AnytimeModel, stage: int, name: str, format: str) -> StageWeights:
@@ -185,7 +188,7 @@ def _vespa(stages: list[StageWeights], model: AnytimeModel, name: str) -> str:
 def _pmml(stages: list[StageWeights], model: AnytimeModel, name: str) -> str:
     """Return a RegressionModel of one stage."""
     if len(stages) != 1:
-        raise ValueError("a PMML file holds one stage: leave all_stages out, and name a stage or budget")
+        raise ValueError("a PMML file holds one stage: leave out all_stages, and pass a stage or a budget")
     (stage,) = stages
     root = Element("PMML", version="4.4", xmlns="http://www.dmg.org/PMML-4_4")
     SubElement(root, "Header", description=f"{model.estimator}, {stage.name}")

@@ -26,25 +26,25 @@ def check_model(model: Any, purpose: str) -> AnytimeModel:
     known = model.estimator in ESTIMATORS if isinstance(model, AnytimeModel) else type(model) in ESTIMATORS.values()
     if not known:
         what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise TypeError(f"{purpose} takes a fitted {', '.join(ESTIMATORS)}, got {what}")
+        raise TypeError(f"{purpose} accepts a fitted {', '.join(ESTIMATORS)}, got {what}")
     return as_model(model)
 
 
 def save(model: Any, path: PathName) -> None:
-    """Write a fitted model to one file, in full or not at all.
+    """Write a fitted model to one file, completely or not at all.
 
-    The file holds settings, groups, the sequence, the models of all stages, and what predictions from any groups and
-    ``partial_fit`` need. It holds no code and no training rows.
+    The file holds the settings, the groups, the sequence, the models of all stages, and what ``partial_fit`` and
+    predictions from any available groups need. It holds no code and no training rows.
 
     Parameters
     ----------
     model : AnytimeRegressor, AnytimeClassifier, AnytimeRanker, AnytimeSurvival, their CV versions, GroupLassoPath
-        Or `StagedEstimators`, whose clones skops writes, if it is installed; their file holds the order that was
-        found, not the setting ``order``. Fitted. A setting that has no plain form and that predictions do not need,
-        such as a splitter or a schedule of your own, is left out with a warning. A `ConvexLoss` is refused:
-        predictions need its functions.
+        The fitted model. `StagedEstimators` are also accepted if skops is installed, which writes their clones. Their
+        file then holds the order that was found, not the setting ``order``. A setting that has no plain form and that
+        predictions do not need, such as a splitter or a schedule of your own, is left out with a warning. A
+        `ConvexLoss` is refused, because predictions need its functions.
     path : path
-        If it cannot be written, what was there before is still there.
+        The file to write. If writing fails, an existing file is left as it was.
 
     Examples
     --------
@@ -79,21 +79,21 @@ def save(model: Any, path: PathName) -> None:
 
 
 def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | StagedEstimators:
-    """Read a model from a file; loading never runs code that you have not declared to be trusted.
+    """Load a model from a file; this never runs code that you have not declared to be trusted.
 
     Parameters
     ----------
     path : path
-        A file that ``save`` wrote.
+        A file that ``save`` has written.
     trusted : names of types
-        For `StagedEstimators`: the types in the file that skops does not know to be safe, such as those of
-        LightGBM. An error lists them. Name them only if you trust where the file comes from.
+        For `StagedEstimators`, the types in the file that skops does not know to be safe, such as those of LightGBM.
+        The error message lists them. Name them only if you trust the source of the file.
 
     Returns
     -------
     A fitted estimator
-        Of the class that was saved, fitted. Its predictions are those of the model that was saved, to the last bit on
-        the same machine.
+        An estimator of the class that was saved. On the same machine, its predictions are equal to the predictions of
+        the saved model to the last bit.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | 
     if kind_of(data, where) == STAGED:
         return staged_of(from_bytes(STAGED, StagedRecord, data, where, lambda record: record), trusted, where)
     if trusted:
-        raise ValueError(f"trusted is for files of StagedEstimators, {where} holds another model")
+        raise ValueError(f"trusted is for files of StagedEstimators, but {where} holds another model")
     return from_bytes(KIND, ModelRecord, data, where, estimator_of)
 
 
@@ -121,5 +121,5 @@ def load_linear(path: PathName) -> LinearEstimator:
     """Read a model whose stages are linear, as `load` does; a file of other estimators is an error."""
     data, where = read(path), str(path)
     if kind_of(data, where) == STAGED:
-        raise ValueError(f"{where} holds StagedEstimators, the command line needs a linear model: load it in Python")
+        raise ValueError(f"{where} holds StagedEstimators, but the command line needs a linear model: use Python")
     return from_bytes(KIND, ModelRecord, data, where, estimator_of)

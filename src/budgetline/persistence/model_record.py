@@ -81,7 +81,7 @@ def record_of_model(model: AnytimeModel) -> tuple[ModelRecord, list[str]]:
     learned = dict(model.learned)
     arrays = {name: learned.pop(name) for name in list(learned) if isinstance(learned[name], np.ndarray)}
     if odd := [name for name, value in learned.items() if not isinstance(value, int | float)]:
-        raise TypeError(f"{odd[0]} of {model.estimator} cannot be saved: it is no number or array")
+        raise TypeError(f"{odd[0]} of {model.estimator} cannot be saved: it is neither a number nor an array")
     record = ModelRecord(
         estimator=model.estimator,
         version=library_version(),

@@ -89,4 +89,4 @@ class Graph:
         uses = Counter([put.name for put in self._inputs] + inner)
         for put in self._inputs:
             if not put.name or uses[put.name] > 1:
-                raise ValueError(f"column {shown(put.name)} cannot be exported: the graph needs this name, rename it")
+                raise ValueError(f"column {shown(put.name)} cannot be exported, as the graph needs its name: rename it")

@@ -110,7 +110,7 @@ def _categories(graph: Graph, encoder: CategoryEncoder, name: str) -> str:
     try:
         "".join(encoder.categories).encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"column {shown(name)} cannot be exported: its categories are no valid text") from error
+        raise ValueError(f"column {shown(name)} cannot be exported: its categories are not valid text") from error
     other = len(encoder.categories) if encoder.rare else -1
     missing = encoder.width - 1 if encoder.missing else other
     place = {"": missing} | {category: k for k, category in enumerate(encoder.categories)}

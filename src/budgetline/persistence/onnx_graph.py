@@ -21,31 +21,32 @@ MEANS: dict[type, str] = {SquaredError: "", Poisson: "Exp", Listwise: "", Cox: "
 
 
 def to_onnx(model: object, path: PathName | None = None) -> Proto:
-    """Export a fitted model as an ONNX graph in float64, an ``onnx.ModelProto``.
+    """Export a fitted model as an ONNX graph in float64 (an ``onnx.ModelProto``).
 
-    Inputs of the graph:
+    The graph has these inputs:
 
-    - ``X``, double, shape (N, D). Columns that the chosen stage does not use are ignored: they may be NaN.
-    - With an encoding, instead of ``X``, one input of shape (N, 1) for every column of the table that a stage uses, by
-      its name; ``x0``, ``x1``, … by position if columns have no names. Numbers are double: NaN is missing, dates are
-      days since 1970, "8.90%" is 8.9. Categories are strings: ``""`` is missing, flags are ``"True"`` and ``"False"``,
-      whole numbers ``"3"``. Columns that the chosen stage does not use may hold anything of their type. An error names
-      a column that cannot be an input, such as one called ``stage``.
-    - ``stage``, int64 scalar, optional: use the first ``stage`` groups. A stage that does not exist is an error of the
-      runtime. Without it, or if it is negative, the budget decides.
-    - ``budget``, double scalar, optional: use the longest prefix of the sequence that costs no more. Without it, the
-      whole sequence.
+    - ``X``, double, shape (N, D). Columns that the chosen stage does not use are ignored and may be NaN.
+    - With an encoding, ``X`` is replaced by one input of shape (N, 1) for every table column that a stage uses. It has
+      the name of the column, or ``x0``, ``x1``, … by position if the columns have no names. Numbers are doubles: NaN
+      means missing, dates are days since 1970, and "8.90%" is passed as 8.9. Categories are strings: ``""`` means
+      missing, flags are ``"True"`` and ``"False"``, and whole numbers are written as ``"3"``. Columns that the chosen
+      stage does not use may hold any value of their type. If a column cannot be an input, because it is called
+      ``stage``, for example, an error names it.
+    - ``stage``, int64 scalar, optional: use the first ``stage`` groups. The ONNX runtime raises an error if the stage
+      does not exist. Without this input, or if it is negative, the budget decides.
+    - ``budget``, double scalar, optional: use the longest prefix of the sequence that the budget pays for. Without this
+      input, use the whole sequence.
 
-    Outputs: ``prediction`` of a regressor, shape (N,) or (N, P); ``label`` (N,), ``probabilities`` (N, P) and
-    ``scores``, as of ``decision_function``, of a classifier: probabilities and labels are calibrated as those of the
-    model. Groups, costs, columns and classes are in the metadata, as JSON.
+    For a regressor, the output is ``prediction``, shape (N,) or (N, P). For a classifier, the outputs are ``label``
+    (N,), ``probabilities`` (N, P) and ``scores``, which are the values of ``decision_function``. Probabilities and
+    labels are calibrated like those of the model. The metadata hold groups, costs, columns and classes as JSON.
 
     Parameters
     ----------
     model
-        As in ``save``.
+        A fitted model that ``save`` accepts, except `StagedEstimators`.
     path : path, optional
-        Also write the graph there, in full or not at all.
+        If passed, the graph is also written to this file, completely or not at all.
 
     Examples
     --------
@@ -163,7 +164,7 @@ def _labels(classes: Array) -> Array:
     for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64), (str, object)):
         if all(type(label) is kind for label in labels):
             return np.array(labels, dtype=dtype)
-    raise TypeError(f"labels such as {shown(labels[0])} cannot be exported: use whole numbers or texts")
+    raise TypeError(f"labels such as {shown(labels[0])} cannot be exported: use whole numbers or text")
 
 
 def _metadata(model: AnytimeModel) -> dict[str, object]:

@@ -63,7 +63,7 @@ def estimator_of(record: ModelRecord) -> LinearEstimator:
     family = _family(record, settings)
     if (moments := record.moments) is not None:
         fits = moments.n_features == layout.read.size and moments.target_shape == record.target_shape
-        _require(fits, "moments are of other columns or targets than the model")
+        _require(fits, "moments do not belong to the columns and targets of the model")
         whole_moments(moments)
     penalties = record.penalties
     _require(penalties is None or penalties.size == len(layout.groups), "penalties must be one per group")
@@ -162,7 +162,7 @@ def _check_certainty(record: ModelRecord) -> None:
         fits = errors.values.shape[:2] == wide == bins[:2] and min(errors.values.shape[2], bins[2]) > 0
         fits = fits and bins == errors.scales.shape and bool(np.all(np.diff(errors.values) >= 0))
         fits = fits and bool(np.all(np.diff(errors.centres) >= 0)) and errors.assumption in (EXCHANGEABLE, NORMAL)
-        _require(fits, "errors are not of the model's stages and targets")
+        _require(fits, "errors do not belong to the stages and targets of the model")
 
 
 def _check_encoding(source: Layout, encoders: tuple[Encoder, ...], pairs: tuple[Pair, ...]) -> None:

@@ -141,7 +141,7 @@ def _naming(where: str) -> Iterator[None]:
 def _restored(record: StagedRecord, estimators: list[object]) -> StagedEstimators:
     for each in estimators:
         if not hasattr(each, "predict") or isinstance(each, type):
-            raise TypeError(f"{type(each).__name__} is no estimator")
+            raise TypeError(f"{type(each).__name__} is not an estimator")
     estimator, null, *fitted = estimators
     if len(fitted) != record.ends.size:
         raise ValueError(f"there are {len(fitted)} clones, and {record.ends.size} ends")
@@ -167,7 +167,7 @@ def _dumped(estimators: list[object]) -> NDArray[np.uint8]:
         io.loads(data, trusted=io.get_untrusted_types(data=data))
     except NOT_STORED as error:
         kind = type(estimators[0]).__name__
-        raise TypeError(f"this {kind} cannot be saved, skops does not know a part of it: {cut(str(error))}") from error
+        raise TypeError(f"this {kind} cannot be saved: skops does not know a part of it: {cut(str(error))}") from error
     return np.frombuffer(data, dtype=np.uint8)
 
 

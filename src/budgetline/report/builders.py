@@ -35,14 +35,14 @@ from budgetline.report.report import Report
 Record = dict[str, object]
 LOSSES = {"squared_error": "squared error", "log_loss": "log loss", "poisson": "Poisson deviance"}
 LOSSES |= {"listwise": "softmax loss of queries", "cox": "partial likelihood"}
-"""What people call the losses; others go by their class."""
+"""Names of losses in texts; other losses are named after their class."""
 TASKS = {"listwise": "ranking", "cox": "survival"}
-"""Tasks by their losses; those of other losses depend on classes."""
+"""Tasks by loss; with other losses, the task depends on whether there are classes."""
 USUAL_METRICS = {"ranking": "ndcg@10", "survival": "concordance"}
 LONGEST_SETTING, LONGEST_IN_REPORT = 1000, 200
-"""Longer settings are cut to these numbers of characters."""
+"""Longer settings are cut to these lengths, in characters."""
 SAME_DATA = 1e-6
-"""Values of R(∅) that differ by less, relatively, are of the same data."""
+"""Values of R(∅) with a smaller relative difference are taken to be of the same data."""
 
 
 def known(value: float) -> float | None:
@@ -245,13 +245,13 @@ def plan_record(plan: Plan) -> Record:
     not.
     """
     if plan.optimal:
-        proof, meaning = "proven best", "No other groups within this budget explain the known rows better."
+        proof, meaning = "proven best", "No other groups within this budget explain the training rows better."
     elif plan.ratio is not None:
         proof = f"at least {at_least(plan.ratio)} of the best"
-        meaning = "Other groups within this budget may explain the known rows a little better, but not more than that."
+        meaning = "Other groups within this budget may explain the training rows a little better, up to this limit."
     else:
         proof = "the best found"
-        meaning = "A short search found nothing better within this budget. It is not proven to be optimal."
+        meaning = "A short search found nothing better within this budget. The plan is not proven to be optimal."
     if plan.model_.penalties is not None:
         meaning += " The search maximises the explained share minus the model's noise correction."
     names = ("groups", "cost", "value", "bound", "ratio", "optimal", "refitted")
@@ -307,7 +307,7 @@ def check_certificate(certificate: object, model: AnytimeModel) -> None:
         "data": abs(certificate.null_value - null_value) <= SAME_DATA * null_value,
     }
     if others := [name for name, equal in same.items() if not equal]:
-        raise ValueError(f"the certificate is not of this model: it is about other {', '.join(others)}")
+        raise ValueError(f"the certificate does not belong to this model: it is about other {', '.join(others)}")
 
 
 def certified_at(certificate: Certificate, budgets: Iterable[float], total: float) -> list[content.CertifiedBudget]:

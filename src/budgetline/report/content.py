@@ -259,22 +259,22 @@ class Content:
 
     @property
     def training_curve(self) -> ReportCurve:
-        """The fitted model on its training data."""
+        """The curve of the fitted model on its training data."""
         return self.curves[0]
 
     @property
     def main_curve(self) -> ReportCurve:
-        """The curve to rely on: cross-validated if there is one."""
+        """The curve to rely on: the cross-validated curve if there is one, else the training curve."""
         return self.curves[-1]
 
     @property
     def rows_evaluated(self) -> str:
-        """The rows that the main curve is about: "held-out" or "training"."""
+        """The rows on which the main curve is evaluated: "held-out" or "training"."""
         return "held-out" if self.main_curve.kind == CROSS_VALIDATED else "training"
 
     @property
     def equal_costs(self) -> bool:
-        """Whether all groups of the sequence cost the same, or nothing."""
+        """Whether all groups of the sequence have the same cost, apart from free groups."""
         return len({step.cost for step in self.sequence} - {0.0}) <= 1
 
     def stage_at(self, budget: float) -> int:
@@ -282,7 +282,7 @@ class Content:
         return int(affordable(np.array(self.training_curve.costs[1:]), budget))
 
     def bought_after(self, stage: int) -> int:
-        """Return how many groups are bought up to a stage; a pair of columns comes for nothing, and is not counted."""
+        """Return how many groups are bought up to a stage; pairs of columns are free and are not counted."""
         return sum(step.columns > 0 for step in self.sequence[:stage])
 
     def prefix(self, stage: int) -> tuple[str, ...]:
@@ -291,11 +291,11 @@ class Content:
 
     @cached_property
     def points(self) -> tuple[int, ...]:
-        """The point of the main curve that belongs to each stage."""
+        """For each stage, the position of its point in the main curve."""
         stages, costs = np.array(self.training_curve.costs), np.array(self.main_curve.costs)
         return tuple(points_of_stages(stages, costs).tolist())
 
     @cached_property
     def expected(self) -> tuple[tuple[float | None, float | None], ...]:
-        """Value and standard error of the main curve at every stage."""
+        """The value and the standard error of the main curve at every stage."""
         return tuple(map(self.main_curve.point, self.points))

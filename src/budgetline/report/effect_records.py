@@ -16,9 +16,9 @@ from budgetline.evaluation.pictures import Axis, ScoreEffect
 from budgetline.model.anytime import AnytimeModel, model_and_table
 
 MOST_EFFECTS = 36
-"""A report shows at most this number of effects, those with the largest range."""
+"""A report shows at most this many effects: those with the largest range."""
 MARKS = 50
-"""Marks of a rug: quantiles at even shares of the rows."""
+"""Number of marks in a rug, which are quantiles at equal shares of the rows."""
 
 
 def effect_records(model: AnytimeModel, budget: float | None = None) -> tuple[tuple[ScoreEffect, ...], int]:

@@ -10,13 +10,13 @@ from budgetline.messages import Held, hold_warnings, warn
 from budgetline.tables import rounded_down
 
 COST_UNITS = "cost units"
-"""The unit of costs whose unit is not known."""
+"""The unit of costs if none is known."""
 PAIRS = "a × b is the interaction of two columns. It costs nothing once both are bought."
-"""Says what a group without columns of its own is."""
+"""Explains groups that have no columns of their own."""
 MOST_LISTED = 6
-"""Longer lists of names in a sentence are replaced by their number."""
+"""Longer lists of names in a sentence are replaced by a count."""
 COUNT = re.compile(r"(?P<quoted>'[^']*')|\d[\d.,]*")
-"""A number in a warning; those in quoted names are no counts."""
+"""A number in a warning; numbers in quoted names are not counts."""
 
 
 def amount(cost: float) -> str:

@@ -68,21 +68,21 @@ def make_report(
 ) -> Report:
     """Return the report of a fitted model: what each budget buys, and whether the order is worth it.
 
-    ``title`` is the heading, ``unit`` that of the costs, such as "dollars". A ``certificate`` of the model adds how
-    close the order is to optimal. ``random_state`` is the seed of the folds and of a random order.
+    ``title`` is the heading, and ``unit`` is the unit of the costs, such as "dollars". A ``certificate`` adds how close
+    the order is to optimal. ``random_state`` is the seed of the folds and of the random order.
 
     Parameters
     ----------
     model : fitted estimator of this library, or a pipeline or search that ends in one
-        What the report is about.
+        The model to describe.
     X, y : the data that the model was fitted to, optional
-        With them, the report has cross-validated values and other orders; without, the training curve only.
+        With data, the report has cross-validated values and other orders. Without data, it has the training curve.
     metric : str, scorer or function
-        As in `budget_curve`. Default: "roc_auc", "accuracy", "ndcg@10" or "concordance" by the task, or "explained".
+        As in `budget_curve`. Default by task: "roc_auc", "accuracy", "ndcg@10", "concordance" or "explained".
     cv : int, splitter or iterable
-        A number makes folds of shuffled rows, with equal shares of classes; for other folds pass a splitter.
+        A number makes folds of shuffled rows with equal shares of the classes. For other folds, pass a splitter.
     baselines : bool
-        Whether to compare with other orders on the same folds.
+        Whether to compare the model with other orders on the same folds.
     pos_label, sample_weight, qid, groups, progress
         As in `cross_val_budget_curve`.
 
@@ -113,11 +113,11 @@ def make_report(
 def _check_arguments(model: object, rows: Samples, metric: object, certificate: object, **texts: object) -> None:
     """Raise an error unless the arguments of a report fit together."""
     if (rows.X is None) != (rows.y is None):
-        raise ValueError("give both X and y, or neither")
+        raise ValueError("pass both X and y, or neither")
     if rows.X is not None and not hasattr(model, "get_params"):
-        raise TypeError(f"with X and y, give the estimator instead of its {type(model).__name__}: every fold is fitted")
+        raise TypeError(f"with X and y, pass the estimator instead of its {type(model).__name__}: every fold is fitted")
     if rows.X is not None and not (hasattr(rows.X, "shape") or hasattr(rows.X, "__len__")):
-        raise TypeError(f"X must be a table in memory, to draw folds from, not {type(rows.X).__name__}")
+        raise TypeError(f"X must be a table in memory, because folds are drawn from it, not {type(rows.X).__name__}")
     if rows.X is None:
         if not isinstance(as_staged(model), AnytimeModel):
             raise ValueError("the report of StagedEstimators needs X and y, to evaluate its stages")
@@ -185,7 +185,7 @@ def _with_data(
     own = [curve for curve in calibrated if curve is not None]
     held_out, made = BudgetCurve.mean(own or curves[OWN]), folds_in_words(cv)
     report = describe(found, training, held_out, y=rows.y, weight=rows.weight, folds_made=made)
-    as_fitted = "as fitted" + (", but like the others not calibrated" if own else "")
+    as_fitted = "as fitted" + (", but not calibrated, like the other methods" if own else "")
     notes = {OWN: f"{as_fitted}; each fold learns its own order"} | {name: note for name, (note, _) in orders.items()}
     methods = tuple(method_record(name, note, curves[name], report.total_cost, at) for name, note in notes.items())
     return replace(

@@ -33,11 +33,11 @@ RiskRows = tuple[Float, Mask, Positions, Float]
 Orders = dict[str, tuple[str, dict[str, Any]]]
 """Ways to order groups: name -> (description, settings of an estimator)."""
 COVERAGE = 0.9
-"""Share of the targets that intervals are to hold."""
+"""Share of the targets that intervals should contain."""
 MOST_STAGES = 40
-"""Probabilities are counted, and intervals measured, at this number of stages at most, evenly spread."""
+"""Largest number of stages, evenly spread, at which probabilities are counted and intervals are measured."""
 FINE = (0.001, 0.002, 0.003, 0.005, 0.007)
-"""Thresholds below 1 %, and above 99 % mirrored: rare classes have small probabilities."""
+"""Thresholds below 1 %, mirrored above 99 %, because rare classes have small probabilities."""
 THRESHOLDS = np.array([*FINE, *np.arange(1, 100) / 100, *(1 - np.array(FINE[::-1]))]).round(3)
 
 

@@ -26,50 +26,60 @@ from budgetline.report.sections import Section, facts, sections
 from budgetline.report.sentences import enough, headline, notes, subline, warning
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
-"""Characters that mean something in Markdown."""
+"""Characters with a special meaning in Markdown."""
 
 
 @dataclass(frozen=True)
 class Report(Content):
-    """What a fitted model is worth at every budget: one plain record, rendered as HTML, Markdown or JSON.
+    """Report on what a fitted model achieves at every budget; it is rendered as HTML, Markdown or JSON.
 
-    Made by `make_report`. All parts are frozen records of numbers, strings and tuples. Unknown values are None.
+    `make_report` creates it. All parts are frozen records of numbers, strings and tuples. Unknown values are None.
 
     Attributes
     ----------
-    title, version, date, unit : str
-        ``version`` is that of the library, ``unit`` that of the costs.
+    title : str
+        The heading of the report.
+    version : str
+        The version of the library.
+    date : str
+        The date on which the report was made.
+    unit : str
+        The unit of the costs.
     task : record with kind, estimator, loss, classes
-        What was learned.
+        What the model predicts.
     data : record with rows, columns, groups, pairs, weighted, target
-        What it was learned from.
+        The data that the model was fitted to.
     settings : dict name -> text
         Parameters of the estimator.
     measure : record with name, label, style, greater_is_better, folds, folds_made
         The metric of the curves.
     sequence : tuple of records with step, group, columns, cost, cumulative_cost, gain, explained, agreement, folds
-        ``explained`` is the share of the training loss that is removed, as ``budget_curve`` counts it. The gain is
-        that of the fit, which also counts the ridge penalty.
+        The steps of the sequence. ``explained`` is the share of the training loss that the model removes, as
+        ``budget_curve`` computes it. ``gain`` is the gain in the fit, which also counts the ridge penalty.
     left_out : tuple of str
         Groups that are not in the sequence.
     curves : tuple of records with kind, label, costs, values, errors
-        Of kind "training" and, where data were given, "cross-validated"; the first point is before any group.
+        The curve of kind "training" and, if data were passed, the curve of kind "cross-validated". The first point of
+        each is before any group.
     comparison : record with shares, budgets, methods; or None
-        Held-out values of other orders at shares of the total cost.
+        Held-out values of the model and of other orders, at shares of the total cost.
     certificate : record with budgets (achieved, bound, ratio, share, budget), timeliness, notes, curve; or None
-        Shares F/R(∅) of the training data, with the ridge penalty; ``curve`` is the bound.
+        What the certificate proves, as shares F/R(∅) on the training data, with the ridge penalty. ``curve`` is the
+        bound.
     shared : dict name -> cost and groups
-        Costs that several groups share; the first of them pays it.
+        Costs that several groups share. The first of these groups pays the cost.
     required : dict group -> groups
-        Groups that must be bought before a group.
+        The groups that must be bought before a group.
     effects : tuple of records with group, axes, output, of_class, values
-        What columns add to the score at the last stage, those with the largest range of ``effects_in_all``.
+        What columns add to the score at the last stage. Of all ``effects_in_all`` effects, the report shows those with
+        the largest range.
     probabilities : record with thresholds, stages (stage, first, second); or None
-        Held-out rows of each of two classes, counted by the predicted probability of the second.
+        For two classes, the held-out rows of each class, counted by the predicted probability of the second class.
     intervals : record with coverage, stages (stage, lower, upper, covered, error); or None
-        Of a regression: from where to where around the prediction held-out targets are, and the measured coverage.
+        For regression, the interval around the prediction that contains the held-out targets, and its measured
+        coverage.
     risks : record with times, groups (budget, name, rows, events, observed, predicted); or None
-        Survival of held-out rows of low, middle and high risk.
+        For survival times, the survival of held-out rows with low, middle and high risk.
 
     Examples
     --------
@@ -85,12 +95,12 @@ class Report(Content):
 
     @property
     def headline(self) -> str:
-        """The sentence to remember."""
+        """The main result in one sentence."""
         return headline(self)
 
     @property
     def warning(self) -> str:
-        """A sentence if the held-out quality falls with more groups, else nothing."""
+        """A warning if held-out quality falls when more groups are bought; otherwise empty."""
         return warning(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,11 +108,11 @@ class Report(Content):
         return {"headline": self.headline, "warning": self.warning, "total_cost": self.total_cost, **asdict(self)}
 
     def to_json(self) -> str:
-        """Return what `to_dict` returns as JSON, in plain ASCII."""
+        """Return the record of `to_dict` as JSON, in plain ASCII."""
         return json.dumps(self.to_dict(), allow_nan=False, indent=1) + "\n"
 
     def to_markdown(self) -> str:
-        """Return the report as Markdown; names are escaped and stay on their line."""
+        """Return the report as Markdown, in which names are escaped and stay on one line."""
         parts = [
             f"# {escape(self.title)}",
             f"**{escape(self.headline)}** {escape(subline(self))}",
@@ -133,7 +143,7 @@ class Report(Content):
         )
 
     def write(self, path: PathName) -> None:
-        """Write the report as ``.html``, ``.md`` or ``.json``, by the suffix of the path; completely or not at all."""
+        """Write the report to ``path``, whose suffix is ``.html``, ``.md`` or ``.json``, completely or not at all."""
         renderings = {".html": self.to_html, ".md": self.to_markdown, ".json": self.to_json}
         render = renderings.get(Path(path).suffix.lower())
         if render is None:

@@ -26,11 +26,11 @@ from budgetline.report.sentences import best_stage
 
 SHOWN_THRESHOLDS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 FOLDS_AGREE = (
-    "“Folds that agree” counts the folds that bought the group by the same cost: the folds on which settings were"
-    " chosen, if there are any. If it is low, the place of the group in the order is uncertain."
+    "“Folds that agree” counts the folds that bought the group at the same cumulative cost or earlier. If settings were"
+    " chosen on folds, those folds are counted. If few folds agree, the place of the group in the order is uncertain."
 )
 FROM_SHARE = 0.1
-"""The sentence about the optimum is about this share of the total cost, or the next at which anything is explained."""
+"""The sentence about the optimum uses this share of the total cost, or the next one at which anything is explained."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _order(content: Content) -> Section:
         added = None if step.explained is None else step.explained - before
         rows.append((*cells, change(added, "percent"), share(step.explained), *agreement))
         before = step.explained or 0.0
-    intro = "The groups in the order in which they are computed, and what each explains in addition to those before it."
+    intro = "The groups in the order in which they are computed, and what each one adds to the groups before it."
     header += ["folds that agree"] if folds else []
     notes = (*_notes_on_groups(content), *((FOLDS_AGREE,) if folds else ()))
     return Section("The order", intro, tuple(header), tuple(rows), frozenset({1}), notes)
@@ -88,7 +88,7 @@ def _notes_on_groups(content: Content) -> tuple[str, ...]:
     if content.data.pairs:
         found.append(PAIRS)
     if content.left_out:
-        found.append(f"Not in the order, which ended before them: {', '.join(content.left_out)}.")
+        found.append(f"The order ended before these groups: {', '.join(content.left_out)}.")
     return tuple(found)
 
 
@@ -128,11 +128,12 @@ def _thresholds(content: Content) -> Section | None:
     header = (f"threshold, with {count(content.bought_after(stage), 'group')}", f"rows called {positive}", *values)
     intro = (
         f"The model predicts the probability of class {positive}. Rows at or above the threshold are called {positive},"
-        f" the others {other}. Sensitivity is the share of rows of class {positive} that are called {positive};"
-        f" specificity is the share of rows of class {other} that are called {other}. The positive predictive value is"
-        f" the share of rows called {positive} that are {positive}; the negative predictive value is the share of rows"
-        f" called {other} that are {other}. All rows are held-out: the models of the folds did not learn from them."
-        " Where the model is calibrated, so are they, by the same few numbers per stage, learned from all rows."
+        f" and the others are called {other}. Sensitivity is the share of rows of class {positive} that are called"
+        f" {positive}; specificity is the share of rows of class {other} that are called {other}. The positive"
+        f" predictive value is the share of rows called {positive} that are {positive}; the negative predictive value"
+        f" is the share of rows called {other} that are {other}. All rows are held out: the models of the folds did not"
+        " learn from them. If the model is calibrated, the models of the folds are calibrated with the same few numbers"
+        " per stage, which were learned from all rows."
     )
     return Section("Choose a threshold", intro, header, tuple(rows), frozenset({0}))
 
@@ -154,9 +155,9 @@ def _risks(content: Content) -> Section | None:
         cells = (f"{share(group.observed[k])} ({share(group.predicted[k])} predicted)" for k in places)
         rows.append((group.name, amount(group.budget), f"{group.rows:,}", f"{group.events:,}", *cells))
     intro = (
-        "Held-out rows are divided into thirds by their risk, as the model of each budget sees it. The further apart"
-        " their curves are, the more the budget tells. Solid lines are what happened (Kaplan-Meier), dashed lines are"
-        " predictions."
+        "For each budget, held-out rows are divided into thirds by their predicted risk. The further apart the curves"
+        " of the thirds are, the better this budget separates the risks. Solid lines show what happened (Kaplan-Meier),"
+        " and dashed lines show predictions."
     )
     return Section("Who is at risk", intro, header, tuple(rows), frozenset({0}))
 
@@ -177,9 +178,9 @@ def _intervals(content: Content) -> Section | None:
         rows.append((amount(cost), groups, *ends, covered))
     header = ("budget from", "groups computed", "from", "to", "width", "measured coverage")
     intro = (
-        f"{100 * found.coverage:g} % of the targets of held-out rows lie between these distances from the prediction."
-        " The coverage of each fold is measured with intervals from the other folds, ± its standard error. If the"
-        " intervals of predict_interval grow with the prediction, these are for the mean prediction."
+        f"For {100 * found.coverage:g} % of the held-out rows, the target lies within this range around the prediction."
+        " The coverage of each fold is measured with intervals from the other folds and shown ± its standard error."
+        " If intervals of predict_interval grow with the prediction, the interval of the mean prediction is shown."
     )
     return Section("How far off are predictions?", intro, header, tuple(rows), frozenset({1}))
 
@@ -203,27 +204,28 @@ def _effects(content: Content) -> Section | None:
 def _about_effects(content: Content) -> str:
     score = "the prediction"
     if len(content.task.classes) == 2:
-        score = f"the score (above 0: class {content.task.classes[1]})"
+        score = f"the score (above 0 means class {content.task.classes[1]})"
     elif content.task.classes:
         score = "the scores of the classes (the largest wins)"
     elif content.task.loss != "squared error":
-        score = "the score that the prediction is computed from"
+        score = "the score from which the prediction is computed"
     found = (
-        f"What each column adds to {score} when all groups are bought. Numbers have a curve, with marks where the data"
-        " are. Categories have bars, and pairs of columns have shades. Every effect has mean 0 over the training data."
+        f"What each column adds to {score} when all groups are bought. Numbers are shown as curves (with marks where"
+        " the data are), categories as bars, and pairs of columns as shades. Every effect has mean 0 over the training"
+        " data."
     )
     if all(effect.margins for effect in content.effects):
         found += (
-            " Light bands, thin lines and ± are pointwise bands of 90 %: how far the noise of the rows may have moved"
-            " an effect, if the choice of the groups is taken as given."
+            " Light bands, thin lines and ± are pointwise bands of 90 % and show how far noise in the rows may have"
+            " moved an effect, if the choice of the groups is taken as given."
         )
     else:
         found += (
-            " There are no bands: the dispersion of the loss is unknown, the rows are too few to estimate it, or a plan"
-            " for another loss than squared error was not refitted to the data."
+            " There are no bands, because the dispersion of the loss is unknown, there are too few rows to estimate it,"
+            " or the model is a plan for a loss other than squared error that was not refitted to the data."
         )
     if len(content.effects) < content.effects_in_all:
-        found += f" These are the {len(content.effects)} effects with the largest range, of {content.effects_in_all:,}."
+        found += f" Of {content.effects_in_all:,} effects, the {len(content.effects)} with the largest range are shown."
     return found
 
 
@@ -265,8 +267,8 @@ def _optimality(content: Content) -> Section | None:
     cells = tuple((where, share(row.achieved), share(row.bound), at_least(row.ratio)) for where, row in rows)
     notes = [
         "The bounds in “How close to optimal?” are proven for the training data, less the ridge penalty: no set of"
-        " groups within the budget explains more. Each budget has its own best set, so no single order has to reach"
-        " all bounds. The bounds are not about new rows."
+        " groups within the budget explains more. Each budget has its own best set, so even the best order may stay"
+        " below some bounds. The bounds do not apply to new rows."
     ]
     if content.left_out:
         notes.append("The bounds also cover sets with groups that are not in the sequence.")
@@ -283,7 +285,7 @@ def _about_optimum(found: CertifiedOrder) -> str:
     certified, timely = at_least(there.ratio), at_least(found.timeliness.ratio)
     reached = "is optimal" if certified == at_least(1.0) else f"reaches at least {certified} of the optimum"
     first = f"At {100 * there.share:g} % of the cost, the order {reached} on the training data."
-    return f"{first} Averaged over all budgets, it reaches at least {timely} of what the best order could."
+    return f"{first} Averaged over all budgets, it reaches at least {timely} of what the best order could reach."
 
 
 def _without_intervals(content: Content) -> bool:
@@ -319,4 +321,4 @@ SECTIONS: dict[str, Callable[[Content], Section | None]] = {
     "optimality": _optimality,
     "details": _details,
 }
-"""The sections in their order. A function returns None if the report has nothing to say there."""
+"""The sections in order. A function returns None if the report has nothing to show in its section."""

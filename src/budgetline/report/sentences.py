@@ -10,19 +10,19 @@ from budgetline.report.content import Content
 from budgetline.report.formatting import amount, count, listed, number, with_error
 
 ENOUGH = 0.8
-"""The headline is about the first cost that buys this share of the improvement."""
+"""The headline names the first cost that buys this share of the improvement."""
 HEADLINE = (
     f"The headline names the smallest budget that buys at least {100 * ENOUGH:.0f} % of the improvement of the whole"
-    " order, or of its best budget where more groups make it worse."
+    " order, or of its best budget if more groups make predictions worse."
 )
 ON_CURVES = (
     "The held-out curve is the mean {label}{better} over {folds} folds{made}; the band is ± one standard error."
-    " Each fold learns its own order from its training rows and is evaluated on the others. So the curve is about"
-    " the whole procedure, including the choice of the order, not this one order.",
-    "Standard errors over folds are approximate, because folds share rows.",
-    "The training curve is this model on the rows it learned from: its {label} is optimistic.",
+    " Each fold learns its own order from its training rows and is evaluated on its other rows. So the curve describes"
+    " the whole procedure, including the choice of the order, rather than this one order.",
+    "Standard errors over folds are approximate, because the folds share training rows.",
+    "The training curve evaluates this model on the rows that it learned from, so its {label} is optimistic.",
 )
-NO_DATA = "All values are optimistic: they are about the training data, because no data were given to validate on."
+NO_DATA = "All values are optimistic: they refer to the training data, because no data were passed for validation."
 
 
 def best_stage(content: Content) -> int:
@@ -75,11 +75,11 @@ def headline(content: Content) -> str:
     cost = content.training_curve.costs[stage]
     bought = f"{amount(cost)} of {total} buy" if cost else "The free groups alone give"
     if stage == best:
-        return f"{bought} the best {rows} {label}, then it gets worse."
+        return f"{bought} the best {rows} {label}; more groups make it worse."
     much = f"{100 * part:.0f} % of the {rows} improvement in {label} from"
     if part >= 0.995:
         much = f"at least as much {rows} improvement in {label} as"
-    first = f"the first {count(content.bought_after(best), 'group')}, then it gets worse"
+    first = f"the first {count(content.bought_after(best), 'group')}; more groups make it worse"
     every = _every_group(content) + f", which cost {total}" * (not cost)
     return f"{bought} {much} {every if best == stages else first}."
 
@@ -93,7 +93,9 @@ def subline(content: Content) -> str:
         parts.append(f"{with_error(*content.expected[found[0]], style)} with {listed(names)}")
     if stages:
         parts.append(f"{with_error(*content.expected[-1], style)} with {_every_group(content)}")
-    return f"{content.rows_evaluated.capitalize()} {content.measure.label} is {', '.join(parts)}."
+    *first, last = parts
+    values = f"{', '.join(first)}, and {last}" if first else last
+    return f"{content.rows_evaluated.capitalize()} {content.measure.label} is {values}."
 
 
 def warning(content: Content) -> str:
@@ -107,16 +109,16 @@ def warning(content: Content) -> str:
     advice = f"Stop at a budget of {enough_money}, or fit again with max_cost={enough_money}" if best else "Buy none"
     label, (few, every) = content.measure.label, map(content.bought_after, (best, last))
     values = f"held-out {label} is {first} with {count(few, 'group')} and {then} with all {every}"
-    return f"More groups make it worse: {values}. {advice}."
+    return f"More groups make predictions worse: {values}. {advice}."
 
 
 def notes(content: Content) -> list[str]:
     """Return what a reader needs to know to read the figures, besides the notes of the sections."""
     measure = content.measure
     found = [
-        "A group counts once the budget pays for it in full: all curves are step functions.",
+        "A group counts only once the budget pays for it in full, so all curves are step functions.",
         f"“Explained” is the share of the {content.task.loss} that the groups remove, compared with the model without"
-        " groups. It does not count the ridge penalty of the fit.",
+        " groups. It does not include the ridge penalty of the fit.",
     ]
     if content.total_cost and enough(content):
         found.append(HEADLINE)

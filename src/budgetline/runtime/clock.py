@@ -20,7 +20,7 @@ class Clock:
         return time.monotonic()
 
     def receive(self, mailbox: SimpleQueue[T | None], until: float) -> T | None:
-        """Return the next message; None at the time ``until`` (which may be infinite), or if None was sent."""
+        """Return the next message, or None if the time ``until`` (which may be infinite) comes or None was sent."""
         left = until - self.now()
         try:
             if left > 0:

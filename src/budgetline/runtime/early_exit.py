@@ -67,17 +67,18 @@ class ScoreChange:
 
 @dataclass(frozen=True, eq=False)
 class EarlyExit:
-    """Stop a run when the probability that the remaining groups change the decision is below a threshold.
+    """Rule that stops a run when the remaining groups are unlikely to change the decision.
 
-    On a sample of m inputs, the scores of the last stage are regressed on the scores s of this stage. The residuals Δ_i
-    are what the remaining groups may add: P(change) = (1 + #{i : a + Bs + Δ_i decides otherwise than s}) / (1 + m).
+    For each stage, the scores of the last stage are regressed on the scores s of this stage, on a sample of m inputs.
+    The residuals Δ_i show what the remaining groups may add:
+    P(change) = (1 + #{i : the decision for a + Bs + Δ_i differs from that for s}) / (1 + m).
 
     Attributes
     ----------
     changes : tuple of ScoreChange
-        a, B and Δ of every stage.
+        The regression of each stage: a, B and Δ.
     threshold : float
-        A run stops when the probability of another decision is below it.
+        A run stops when the probability of another decision is below this value.
 
     Examples
     --------
@@ -103,15 +104,16 @@ class EarlyExit:
         Parameters
         ----------
         model : fitted classifier of this library, or its AnytimeModel
-            Whose decisions may come early.
+            The model whose decisions may be made early.
         X : table of shape (n, D)
-            Inputs with all columns; the training data are fine.
+            Inputs with all columns. The training data can be used.
         threshold : float in (0, 1)
-            Stop when the probability of another decision is below this. Thresholds up to 1/(1 + n) have no effect.
+            A run stops when the probability of another decision is below this value. Thresholds up to 1/(1 + m) have
+            no effect if m rows are used.
         n_samples : int
-            At most this many rows of X are used, drawn at random.
+            The largest number of rows of X that are used. If X has more rows, a random sample is drawn.
         random_state : int, RandomState or None
-            Seed of the draw.
+            The seed of this sample.
         """
         found = check_model(model)
         if found.classes is None:
@@ -125,12 +127,12 @@ class EarlyExit:
         return cls(tuple(ScoreChange.learn(own, scores[-1]) for own in scores), float(threshold))
 
     def chance(self, stage: int, scores: ArrayLike) -> Float:
-        """Return the probability that the decision changes after a stage, shape (n,), at its scores (n, P)."""
+        """Return the probability (n,) that the decision changes after ``stage``, given its ``scores`` (n, P)."""
         change = self.changes[stage - 1]
         return np.asarray((1 + change.changed(np.asarray(scores, dtype=np.float64))) / (1 + len(change.rest)))
 
     def decided(self, stage: int, scores: Float) -> bool:
-        """Return whether the remaining groups would hardly change any decision at ``scores`` (n, P) of a stage."""
+        """Return whether the groups after ``stage`` would hardly change any decision, given its ``scores`` (n, P)."""
         return bool((self.chance(stage, scores) < self.threshold).all())
 
     def check(self, model: Staged) -> None:

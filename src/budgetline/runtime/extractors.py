@@ -36,18 +36,18 @@ class Extractor:
     Parameters
     ----------
     function : callable
-        ``function(raw)`` returns the values of the group's columns, in the order of the group: a sequence of numbers,
-        one number if there is one column, or a mapping column name -> number. With ``batch=True`` it gets the list
-        of raw inputs, which it must not change, and returns a table with one row each (an array, a data frame or a
-        mapping of columns). Masked values count as NaN.
+        ``function(raw)`` returns the values of the group's columns: a sequence of numbers in the order of the group,
+        a single number if the group has one column, or a mapping column name -> number. With ``batch=True``, the
+        function receives the list of raw inputs, which it must not change. It then returns a table with one row per
+        input (an array, a data frame or a mapping of columns). Masked values count as NaN.
     mode : {"cooperative", "thread", "process", "async"}, optional
-        Where it runs, and what happens when it is late. Default: ``"async"`` for an async function, otherwise the mode
-        of the runner.
+        Where the function runs, and what happens when it is late. By default, an async function has the mode
+        ``"async"``, and any other function has the mode of the runner.
     batch : bool
         Whether the function accepts many inputs at once.
     timeout : float, optional
-        Seconds after which a call is given up, even before the deadline. Not in cooperative mode, which cannot stop a
-        function.
+        The number of seconds after which a call is abandoned, even before the deadline. It is not available in
+        cooperative mode, which cannot stop a function.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def as_extractor(name: str, given: Extractor | Function | None, mode: Mode) -> E
     if extractor.mode is None:
         extractor = replace(extractor, mode="async" if _is_async(extractor.function) else mode)
     if extractor.mode == "cooperative" and extractor.timeout is not None:
-        why = "a timeout needs mode 'thread', 'process' or 'async'; cooperative cannot stop"
+        why = "a timeout needs mode 'thread', 'process' or 'async': mode 'cooperative' cannot stop a function"
         raise ValueError(f"group {shown(name)}: {why}")
     if extractor.mode == "process" and isinstance(fault := attempt(ForkingPickler.dumps, extractor), Fault):
         raise ValueError(

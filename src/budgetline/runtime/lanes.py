@@ -102,8 +102,8 @@ class QueueLane:
 class ThreadLane(QueueLane):
     """Threads, started on demand and reused.
 
-    A late function cannot be stopped: its thread is left alone and counted. While ``most_abandoned`` functions hang,
-    no other is started: a dead dependency costs its groups, not the memory of the service.
+    A late function cannot be stopped, so its thread is left alone and counted. While ``most_abandoned`` functions hang,
+    no other is started. A dead dependency then costs its groups, but not the memory of the service.
     """
 
     def __init__(self, clock: Clock, most_abandoned: int) -> None:
@@ -119,7 +119,7 @@ class ThreadLane(QueueLane):
     def _prepare(self) -> Fault | None:
         hanging = sum(call.abandoned for call in self._busy) if len(self._busy) >= self._most else 0
         if hanging >= self._most:
-            return Fault("refused", f"{hanging} functions hang already (max_abandoned)")
+            return Fault("refused", f"{hanging} functions already hang (max_abandoned)")
         if self._idle:
             self._idle -= 1
             return None

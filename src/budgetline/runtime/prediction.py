@@ -21,12 +21,12 @@ class Fault:
     ----------
     kind : str
         ``"raised"``, ``"late"`` (its timeout or the deadline came first), ``"shape"``, ``"type"``, ``"not finite"``,
-        ``"died"`` (its process ended), ``"refused"`` (not started: too many calls hang) or ``"required"`` (not started
-        or not used: a required group is missing).
+        ``"died"`` (its process ended), ``"refused"`` (not started, because too many calls hang) or ``"required"`` (not
+        started or not used, because a required group is missing).
     message : str
-        What happened, with the text of the exception; long texts are shortened.
+        What happened, with the text of the exception. Long texts are shortened.
     rows : int array, optional
-        Which of many inputs it concerns; None: all.
+        The affected inputs, if there are many. None means all inputs.
     """
 
     kind: FaultKind
@@ -48,11 +48,12 @@ class Ranking:
     Attributes
     ----------
     order : int array of shape (n,)
-        Positions of the documents, the best first.
+        The positions of the documents, the best document first.
     scores : array of shape (n,)
-        Scores of that order: of the level that a document reached, above those of all lower levels.
+        Scores that give this order. They come from the last level that a document reached, and are above those of all
+        lower levels.
     levels : int array of shape (n,)
-        How many levels scored each document.
+        The number of levels that scored each document.
     spent : float
         Average cost of a document.
     elapsed : float
@@ -79,25 +80,26 @@ class Prediction:
     Attributes
     ----------
     value : number, label, or array
-        The prediction; for many inputs an array with one entry (or row) per input.
+        The prediction. For many inputs, it is an array with one entry (or row) per input.
     probabilities : array, optional
-        Of the classes, in the order of ``classes_``; None for regression.
+        The probabilities of the classes, in the order of ``classes_``. None for regression.
     stage : int
         The length of the longest prefix of the sequence whose groups are all in use.
     groups : tuple of str
         The groups in use, in sequence order: more than ``stage`` of them if a group in between is missing.
     spent : float
-        Cost of all groups that were started, even if they failed or were late; shared costs count once.
+        Cost of all groups that were started, even if they failed or were late. Shared costs count once.
     elapsed : float
         Seconds from the call to this prediction.
     timings : mapping group -> seconds
-        From start to arrival, for every group that arrived, usable or not.
+        The time from start to arrival, for every group that arrived, whether it was usable or not.
     reason : str
-        Why the run stopped: ``"complete"`` (nothing is left to compute), ``"deadline"`` (it came, or everything left
-        would be late), ``"budget"``, ``"interrupted"`` or ``"decided"`` (early exit). Before its last prediction, a
-        stream has ``"running"``.
+        Why the run stopped: ``"complete"`` (nothing is left to compute), ``"deadline"`` (it has passed, or all
+        remaining groups would be late), ``"budget"``, ``"interrupted"`` or ``"decided"`` (early exit). In a stream, all
+        predictions except the last one have ``"running"``.
     faults : mapping group -> Fault
-        Groups that could not be used for some inputs or all, or not started because a required group is missing.
+        Groups that could not be used for some or all inputs, or that were not started because a required group is
+        missing.
     skipped : tuple of str
         Groups that were not started because they, or a required group, would have been late.
     interval : pair of numbers or arrays, or None

@@ -37,7 +37,7 @@ class GroupTimes:
 
 @dataclass(frozen=True)
 class CostProfile(Tabular):
-    """What `profile_costs` measured; prints as a table. ``level`` is that of the quantile behind ``seconds``."""
+    """The result of `profile_costs`, which prints as a table; ``level`` is the level of the quantile in ``seconds``."""
 
     times: tuple[GroupTimes, ...]
     level: float = 0.95
@@ -46,17 +46,17 @@ class CostProfile(Tabular):
     def costs(self) -> dict[str, float]:
         """Median seconds per input of each group, for ``FeatureGroups(groups, costs=profile.costs)``.
 
-        They are never 0, even if the clock saw none: a free group would come first in every sequence.
+        They are never 0, even if the clock measured 0, because a free group would come first in every sequence.
         """
         return {t.group: max(t.median / t.batch_size, RESOLUTION) for t in self.times}
 
     @property
     def seconds(self) -> dict[str, float]:
-        """High quantile of the seconds of a call, for ``AnytimeRunner(..., seconds=profile.seconds)``."""
+        """A high quantile of the seconds per call, for ``AnytimeRunner(..., seconds=profile.seconds)``."""
         return {t.group: t.quantile for t in self.times}
 
     def to_dict(self) -> dict[str, list[object]]:
-        """Return plain columns: group, cost, calls, batch_size, and the seconds of a call: median, quantile, min."""
+        """Return plain columns: group, cost, calls, batch_size, and the median, quantile and min seconds per call."""
         columns: dict[str, list[object]] = {"group": [t.group for t in self.times]}
         columns["cost"] = [self.costs[t.group] for t in self.times]
         for name in ("calls", "batch_size", "median", "quantile", "fastest"):
@@ -106,30 +106,30 @@ def profile_costs(
     progress: Progress = None,
     clock: Clock | None = None,
 ) -> CostProfile:
-    """Time every extractor on sample inputs; groups take turns, so that a slow moment does not hit one alone.
+    """Time every extractor on sample inputs; groups take turns, so that a slow moment does not affect only one group.
 
     Parameters
     ----------
     extractors : mapping group -> function or Extractor
-        As for `AnytimeRunner`; None is left out. Only the functions are timed, in this thread (async ones on an
-        event loop), not the passing of values to another thread or process.
+        The same as for `AnytimeRunner`. Groups with None are left out. Only the functions are timed, in this thread
+        (async functions on an event loop), without the time for passing values to another thread or process.
     sample_inputs : sequence of objects
         Typical inputs.
     quantile : float
-        For ``seconds``, in (0, 1]: at least this share of the calls took no longer.
+        The level of the quantile in ``seconds``, in (0, 1]. At least this share of the calls took no longer.
     repeats, warmup : int
-        How often every input is timed; calls of each extractor before the first that counts.
+        Every input is timed ``repeats`` times. Before that, each extractor is called ``warmup`` times without timing.
     batch_size : int
-        How many inputs extractors with ``batch=True`` get at once.
+        The number of inputs that an extractor with ``batch=True`` receives per call.
     progress : bool or None
-        Whether to show a progress bar; None: on a terminal.
+        Whether to show a progress bar. If None, it is shown on a terminal.
     clock : Clock, optional
-        Tells the time; for tests.
+        The clock that tells the time. Only tests need to pass one.
 
     Returns
     -------
     CostProfile
-        With ``costs``, per input, and ``seconds``, per call. An extractor that raises is an error.
+        The ``costs`` per input and the ``seconds`` per call. If an extractor raises, a ValueError names it.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def profile_costs(
     repeats, warmup = check_integer("repeats", repeats, ge=1), check_integer("warmup", warmup, ge=0)
     size = check_integer("batch_size", batch_size, ge=1)
     if size > len(inputs):
-        raise ValueError(f"batch_size={size} needs as many sample inputs, there are {len(inputs)}")
+        raise ValueError(f"batch_size={size} needs as many sample inputs, but there are {len(inputs)}")
     now = time.perf_counter if clock is None else clock.now
     taken = _timed(subjects, inputs, size, repeats, warmup, now, progress)
     sizes = {name: size if extractor.batch else 1 for name, extractor in subjects.items()}
@@ -202,7 +202,7 @@ def _seconds(extractor: Extractor, argument: object, now: Callable[[], float], l
     if isawaitable(found):  # nothing was computed
         if iscoroutine(found):
             found.close()
-        raise TypeError("it returned something to await; pass Extractor(function, mode='async')")
+        raise TypeError("it returned an awaitable; pass Extractor(function, mode='async')")
     return elapsed
 
 

@@ -33,40 +33,43 @@ Known = Mapping[str, object] | None
 
 
 class AnytimeRunner:
-    """Computes groups in the order of a sequence, and predicts from those that have arrived when the time is up.
+    """Runner that computes groups in order, and predicts from those that have arrived when the time is up.
 
     Parameters
     ----------
-    model : fitted AnytimeRegressor, AnytimeRanker or another estimator that ``save`` takes, or an AnytimeModel
-        Or `StagedEstimators`: a missing group ends the run, because only prefixes have an estimator.
+    model : fitted AnytimeRegressor, AnytimeRanker or another estimator that ``save`` accepts, or an AnytimeModel
+        The fitted model. `StagedEstimators` also work. A missing group then ends the run, because only prefixes of the
+        order have an estimator.
     extractors : mapping group -> function or Extractor
-        One for every group of the sequence: ``function(raw)`` returns the values of the group's columns. Functions may
-        be async and, in an `Extractor`, accept many inputs. None: the group is used only when it is ``known``.
+        One function for every group of the sequence. ``function(raw)`` returns the values of the group's columns.
+        Functions may be async and, in an `Extractor`, accept many inputs. A group with None is used only if its values
+        are passed as ``known``.
     mode : {"cooperative", "thread", "process"}
-        Where plain functions run, unless their Extractor says otherwise. ``"cooperative"``: in the caller's thread; the
-        deadline is checked between groups, so the prediction waits for a function that hangs. ``"thread"``: in a
-        thread, which is left alone when it is late. ``"process"``: in another process, which is killed when it is late.
-        Late async functions are cancelled.
+        Where plain functions run, unless their `Extractor` sets another mode. ``"cooperative"`` runs them in the
+        caller's thread. The deadline is checked between groups, so the prediction waits for a function that hangs.
+        ``"thread"`` runs each function in a thread, which is abandoned when it is late. ``"process"`` runs it in
+        another process, which is killed when it is late. Late async functions are cancelled.
     seconds : mapping group -> float, optional
-        How long a call takes: a high quantile rather than the mean (``profile_costs(...).seconds``). A group that would
-        be late is skipped. Groups without a time are always tried.
+        How long a call of each group takes. Pass a high quantile rather than the mean
+        (``profile_costs(...).seconds``). A group that would be late is skipped. Groups without a time are always tried.
     workers : int
-        How many groups one run computes at once. They are started in sequence order; a group that requires others
-        starts when these have arrived.
+        The number of groups that one run computes at the same time. They are started in sequence order. A group that
+        requires others is started after these have arrived.
     early_exit : EarlyExit, optional
-        For classifiers: stop when the remaining groups would hardly change the decision.
+        For classifiers, the rule that stops a run when the remaining groups would hardly change the decision.
     interval : float in (0, 1), optional
-        For regressions: predictions come with an interval of this coverage, as of ``predict_interval``.
+        For regression, the coverage of the intervals that come with predictions, like those of ``predict_interval``.
     max_abandoned : int
-        While this many late functions hang in threads, no other function is started in a thread.
+        No new function is started in a thread while this many late functions are still running in threads.
     processes : int, optional
-        Number of processes for extractors of mode ``"process"``, shared by all runs; default ``workers``.
+        The number of processes for extractors of mode ``"process"``, which all runs share. By default, it is
+        ``workers``.
     clock : Clock, optional
-        Tells the time; for tests.
+        The clock that tells the time. Only tests need to pass one.
 
     Notes
     -----
-    Use it as a context manager, or call `start` before the first request and `close` after the last. One
+    Use a runner as a context manager, or call `start` before the first request and `close` after the last one. One
     runner serves many threads and tasks at the same time.
 
     Examples
@@ -134,14 +137,14 @@ class AnytimeRunner:
         Parameters
         ----------
         raw : object
-            The argument of the extractors.
+            The input that is passed to the extractors.
         deadline : float, optional
-            Seconds from now; 0: predict from the known groups. In cooperative mode, the default, the prediction waits
-            for the function that is running.
+            Seconds from now. With 0, the prediction uses only the known groups. In cooperative mode, which is the
+            default, the prediction waits for the function that is running.
         budget : float, optional
-            A group is started only if the cost of all started groups stays within it.
+            A group is started only if the cost of all started groups stays within this budget.
         known : mapping group -> values, optional
-            Values that are known already. They are free, pay no shared costs, and satisfy requirements.
+            Values that are known already. They are free, do not pay for shared costs, and satisfy requirements.
         """
         *_, last = self._drive(self._request([raw], True, deadline, budget, known), stream=False)
         return last
@@ -149,18 +152,18 @@ class AnytimeRunner:
     def stream(
         self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> Iterator[Prediction]:
-        """Yield a prediction before the first group and after each; the last one says why the run stopped.
+        """Yield a prediction before the first group and after each group; parameters as in `predict`.
 
-        Parameters as in `predict`. The clock runs on between the predictions.
+        The last prediction contains the reason why the run stopped. The clock keeps running between predictions.
         """
         return self._drive(self._request([raw], True, deadline, budget, known), stream=True)
 
     async def apredict(
         self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> Prediction:
-        """Do what `predict` does without blocking the event loop; async extractors run on it.
+        """Predict as `predict` does, without blocking the event loop; parameters as in `predict`.
 
-        Parameters as in `predict`. Extractors in cooperative mode block the loop: set mode ``"thread"`` or
+        Async extractors run on the event loop. Extractors in cooperative mode block it, so use the mode ``"thread"`` or
         ``"process"`` for plain functions.
         """
         request = self._request([raw], True, deadline, budget, known)
@@ -169,9 +172,9 @@ class AnytimeRunner:
     def astream(
         self, raw: object, *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> AsyncGenerator[Prediction, None]:
-        """Do what `stream` does without blocking the event loop: ``async for prediction in runner.astream(raw)``.
+        """Yield the predictions of `stream`, without blocking the event loop; parameters as in `predict`.
 
-        Parameters as in `predict`.
+        Use it as ``async for prediction in runner.astream(raw)``.
         """
         return self._drive_async(self._request([raw], True, deadline, budget, known), stream=True)
 
@@ -180,16 +183,16 @@ class AnytimeRunner:
     def predict_many(
         self, raws: Sequence[object], *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> Prediction:
-        """Compute each group for all inputs, in order, until the deadline, and predict, one entry or row per input.
+        """Compute each group for all inputs, in order, until the deadline, and predict one entry or row per input.
 
         An input that lacks a group is predicted from its other groups.
 
         Parameters
         ----------
         raws : sequence of objects
-            Extractors with ``batch=True`` get all of them at once, others one after the other.
+            The inputs. Extractors with ``batch=True`` receive all of them at once, and others one after the other.
         deadline
-            As in `predict`. For the whole batch.
+            As in `predict`. It applies to the whole batch.
         budget, known
             As in `predict`.
         """
@@ -197,16 +200,17 @@ class AnytimeRunner:
         return last
 
     def rank(self, raws: Sequence[object], cascade: Cascade, *, deadline: Limit = None) -> Ranking:
-        """Rank documents of one query by a cascade: every level computes more groups, for the best documents.
+        """Rank the documents of one query with a cascade: each level computes more groups for the best documents.
 
         Parameters
         ----------
         raws : sequence of objects
-            The documents: inputs for the extractors, as in `predict_many`.
+            The documents, which are passed to the extractors like the inputs of `predict_many`.
         cascade : Cascade
-            Its stages and numbers of documents, from ``budgetline.evaluation.cascade``.
+            The cascade, for example from ``budgetline.evaluation.cascade``.
         deadline : float, optional
-            Seconds from now. If it comes before the last level, the ranking is that of the groups that arrived.
+            Seconds from now. If the deadline comes before the last level, the ranking uses the groups that have
+            arrived.
         """
         if not isinstance(cascade, Cascade):
             raise TypeError(f"cascade must be a Cascade, such as Cascade((1, 3), (10,)), got {shown(cascade)}")
@@ -242,23 +246,23 @@ class AnytimeRunner:
 
     @property
     def n_running(self) -> int:
-        """Number of requests that are running."""
+        """The number of requests that are running."""
         return len(self._active)
 
     @property
     def n_abandoned(self) -> int:
-        """Number of late functions that still run in threads."""
+        """The number of late functions that are still running in threads."""
         return self._threads.n_abandoned
 
     @property
     def process_ids(self) -> tuple[int, ...]:
-        """Ids of the processes that run extractors now."""
+        """The ids of the processes that currently run extractors."""
         return self._processes.ids
 
     def interrupt(self) -> None:
-        """Make all runs return what they have at once; may be called from any thread.
+        """Make all runs return immediately with what they have; this may be called from any thread.
 
-        In cooperative mode a run first waits for its function.
+        In cooperative mode, a run first waits for the function that is running.
         """
         for known in list(self._active):
             if (request := known()) is not None:
@@ -266,13 +270,13 @@ class AnytimeRunner:
                 request.send(None)
 
     def start(self) -> Self:
-        """Start the processes and wait until they are ready; otherwise the first request waits."""
+        """Start the processes and wait until they are ready, so that the first request does not have to wait."""
         self._check_open()
         self._processes.open()
         return self
 
     def close(self, grace: float = 1.0) -> None:
-        """Interrupt all runs, end processes and threads; late functions in threads get ``grace`` seconds."""
+        """Interrupt all runs, and end processes and threads; late functions in threads get ``grace`` more seconds."""
         self._closed = True
         self.interrupt()
         for lane in self._lanes.values():

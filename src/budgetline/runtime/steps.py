@@ -149,7 +149,7 @@ def check_raws(raws: Any, name: str = "raws") -> list[object]:
     sequence = hasattr(raws, "__len__") and hasattr(raws, "__getitem__") and not isinstance(raws, str | bytes | Mapping)
     # iterating over a data frame gives its columns, not its rows
     if not sequence or nw.dependencies.is_into_dataframe(raws):
-        raise TypeError(f"{name} must be a sequence of inputs (of a table: its rows), got {type(raws).__name__}")
+        raise TypeError(f"{name} must be a sequence of inputs (for a table, its rows), got {type(raws).__name__}")
     if len(raws) == 0:
         raise ValueError(f"{name} is empty")
     return list(raws)  # a Series need not have an entry 0

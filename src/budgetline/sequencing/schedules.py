@@ -17,7 +17,7 @@ from budgetline.messages import did_you_mean, shown, some
 
 
 class Schedule(Protocol):
-    """Says which of the remaining groups may be chosen next.
+    """Decides which of the remaining groups may be chosen next.
 
     A bundle (``candidates``) is allowed if all its members are, the last one at the price of the whole bundle. With
     the attribute ``bundles = False`` there are no bundles.
@@ -41,11 +41,11 @@ class Greedy:
 
 @dataclass(frozen=True)
 class Doubling:
-    """The next group may not cost more than all spent so far, so that the total at most doubles (Algorithm 2).
+    """The next group may not cost more than everything bought so far, so that the total at most doubles (Algorithm 2).
 
-    The algorithm as printed stops as soon as no remaining group is affordable; with distinct costs, that is at the
-    second step. This version takes the cheapest remaining group instead and continues. For every C0 > 4, every budget B
-    and every set S, under the rules ``forward`` and ``omp``, it guarantees
+    The algorithm as printed in the paper stops as soon as no remaining group is affordable. With distinct costs, that
+    happens at the second step. This version takes the cheapest remaining group instead and continues. Under the rules
+    ``forward`` and ``omp``, it guarantees for every C0 > 4, every budget B and every set S that
 
         F(G_B) ≥ (1 − exp(−γ (C0/2 − 2))) F(S_{B/C0}),    γ = λ_min(Δ^{-1/2} C Δ^{-1/2}),  Δ = blockdiag(C_g),
 
@@ -54,9 +54,9 @@ class Doubling:
     Parameters
     ----------
     c_min : float or None
-        The most the first group may cost; None: the lowest cost of all groups.
+        The most that the first group may cost. If None, this is the lowest cost of all groups.
     literal : bool
-        Stop when nothing is affordable, as in the paper.
+        Whether to stop when no group is affordable, as in the paper.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class Doubling:
 
 @dataclass(frozen=True)
 class FixedOrder:
-    """A given order, such as the one a pipeline uses today: only the models of its prefixes are fitted.
+    """A fixed order, such as the one that a pipeline uses today; only the models of its prefixes are fitted.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class FixedOrder:
 
 @dataclass(frozen=True)
 class CheapestFirst:
-    """The cheapest remaining group comes next; ties go to the highest score. A baseline.
+    """The cheapest remaining group comes next, and ties go to the highest score; a baseline.
 
     The cost of a group is its current cost, including the groups that it requires, which then come before it.
     """
@@ -158,9 +158,9 @@ class CheapestFirst:
 
 @dataclass(frozen=True)
 class RandomOrder:
-    """A random order, drawn from a seed: a baseline. The same seed gives the same order in every fold.
+    """A random order, as a baseline. The same seed gives the same order in every fold.
 
-    Groups that others require are moved before them.
+    Required groups are moved before the groups that require them.
 
     Parameters
     ----------

@@ -16,22 +16,22 @@ HEADER = ("step", "group", "cost", "cumulative", "gain", "explained")
 
 @dataclass(frozen=True, eq=False)
 class GroupSequence(Tabular):
-    """Groups in the order chosen, with costs and gains. Arrays have one entry per stage.
+    """Groups in the chosen order, with costs and gains. Arrays have one entry per stage.
 
     Attributes
     ----------
     order : int array
-        Position of each chosen group among the groups given.
+        Position of each chosen group among all groups.
     groups : tuple of str
         Names of the groups.
     costs : float array
-        Cost actually paid at each stage: the first group that needs a shared cost pays it.
+        Cost actually paid at each stage. The first group that needs a shared cost pays it.
     gains : float array
         F(S ∪ g) − F(S) on the training data.
     null_value : float
         R(∅), the risk without any group.
     fold_costs : array of shape (folds, stages), or None
-        What every fold of a search has spent when it has bought each group; infinite if it never buys it.
+        Total cost by which each fold of a search has bought each group; infinite if it never buys the group.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class GroupSequence(Tabular):
 
     @property
     def folds_that_agree(self) -> Positions | None:
-        """In how many folds each group is bought by the cost at which this order buys it; None without folds."""
+        """Number of folds that have bought each group by the cost at which this order buys it; None without folds."""
         return None if self.fold_costs is None else folds_that_agree(self.cumulative_costs, self.fold_costs)
 
     @property
@@ -65,17 +65,18 @@ class GroupSequence(Tabular):
     def explained(self) -> Float:
         """F/R(∅) after each stage: the explained fraction of the training risk (0 if the risk is 0).
 
-        The ridge penalty is subtracted. A curve of "explained" on the same rows leaves it out, and is higher by that.
+        The ridge penalty is subtracted. A budget curve of "explained" on the same rows does not subtract it, and is
+        higher by this amount.
         """
         total = np.cumsum(self.gains)
         return total / self.null_value if self.null_value > 0 else np.zeros_like(total)
 
     def stage_at(self, budget: float) -> int:
-        """Return the last stage affordable at ``budget``, 0 if not even the first is."""
+        """Return the last stage that ``budget`` pays for, or 0 if it does not pay for the first."""
         return int(affordable(self.cumulative_costs, budget))
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return plain columns: step, group, cost, cumulative_cost, gain, explained, and folds_that_agree if known."""
+        """Return columns as lists: step, group, cost, cumulative_cost, gain, explained, folds_that_agree if known."""
         agree = self.folds_that_agree
         return {
             "step": list(range(1, len(self) + 1)),
@@ -97,7 +98,7 @@ class GroupSequence(Tabular):
         return f"GroupSequence({len(self)} stages, total cost {self.costs.sum():.6g})\n{self}"
 
     def to_html(self) -> str:
-        """Return the table that notebooks show."""
+        """Return the table as HTML, as notebooks show it."""
         return html_table(self._header, self._cells())
 
     _repr_html_ = to_html

@@ -41,7 +41,7 @@ export async function call(path, body) {
   try {
     return await answer.json();
   } catch {
-    throw new Lost("The answer was cut off.");
+    throw new Lost("The response was cut off.");
   }
 }
 

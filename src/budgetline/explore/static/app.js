@@ -23,8 +23,8 @@ function quiet() {
 }
 
 const session = new Session(render, error => (error.code === "token" ? lock() : complain(error.message)));
-const LOST = "The connection to budgetline is lost. Is it still running? The page continues by itself when it answers again.";
-const UNSAVED = "budgetline has stopped. The last changes were not saved, unless you have downloaded the session.";
+const LOST = "The connection to budgetline is lost. Is it still running? The page resumes by itself as soon as budgetline answers again.";
+const UNSAVED = "budgetline has stopped. Your last changes were not saved, unless you have downloaded the session.";
 const sections = [];
 let drawn = null;
 

@@ -84,13 +84,13 @@ export function setUpBudget(session) {
     setText($("quality"), text);
     setText($("quality-error"), error === null ? "" : `± ${number(error, measure.style)}`);
     const ends = found.usual_errors?.[stage];
-    setText($("usual-error"), ends ? `90 % of the targets are ${change(ends[0], "general")} to ${change(ends[1], "general")} around a usual prediction` : "");
+    setText($("usual-error"), ends ? `90 % of the targets differ from an average prediction by ${change(ends[0], "general")} to ${change(ends[1], "general")}` : "");
     setText($("spent"), `${amount(spent)} of ${amount(found.total_cost)} ${unit}`);
     setText($("left"), rest > total() * SLACK && next ? `${amount(rest)} left, too little for the next group` : "");
     setText($("count"), `${groupsUntil(stage)} of ${groupsUntil()}`);
     chips($("bought"), steps.slice(0, stage).map(step => step.group));
     $("next-group").replaceChildren(...(next ? named(next.group) : ["none: all groups are bought"]));
-    setText($("next-what"), next ? `costs ${amount(next.cost)}, within a budget of ${amount(next.cumulative_cost)}; changes ${measure.label} by ${change(difference(value, steps[lastWithin(costs(), costs()[stage + 1]) - 1].value), measure.style)}` : "");
+    setText($("next-what"), next ? `costs ${amount(next.cost)}, affordable from a budget of ${amount(next.cumulative_cost)}; changes ${measure.label} by ${change(difference(value, steps[lastWithin(costs(), costs()[stage + 1]) - 1].value), measure.style)}` : "");
     const said = `${amount(budget)} ${unit}: ${groupsUntil(stage)} of ${groupsUntil()} groups, ${measure.label} ${text}`;
     slider.setAttribute("aria-valuetext", said);
     setText($("budget-status"), said);
@@ -111,7 +111,7 @@ export function setUpBudget(session) {
     else if (!plan) setText($("plan-what"), "Looking for the best groups within this budget…");
     else {
       const same = plan.groups.length === prefix.length && plan.groups.every(name => prefix.includes(name)), gain = part.prefix_explained ?? null;
-      setText($("plan-what"), same ? `The plan is the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the differences between training rows.`
+      setText($("plan-what"), same ? `The plan buys the same ${count(plan.groups.length, "group")}, for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the differences between training rows.`
         : `Buy these ${count(plan.groups.length, "group")} for ${amount(plan.cost)}. They explain ${share(plan.explained)} of the differences between training rows; the first groups of the order explain ${share(gain)}.`);
     }
     if (plan) chips($("plan-groups"), plan.groups, name => (prefix.includes(name) ? "" : "added"));
@@ -155,7 +155,7 @@ export function setUpBudget(session) {
     if (!part || effectsShown === `${part.serial} ${more}`) return;
     effectsShown = `${part.serial} ${more}`;
     const drawnEffects = more ? part.effects : part.effects.slice(0, MOST_PICTURES);
-    setText($("effects-intro"), part.error ?? (part.stage === 0 ? "Nothing is bought at this budget." : `How the prediction goes up and down with each column, ${session.state.budget === null ? "if all groups are bought" : "with the groups of this budget"}.${part.bands ? " Light bands and thin lines say, with 90 % probability, where an effect is, if these groups are taken as given." : ""}`));
+    setText($("effects-intro"), part.error ?? (part.stage === 0 ? "Nothing is bought at this budget." : `How the prediction changes with each column, ${session.state.budget === null ? "if all groups are bought" : "with the groups of this budget"}.${part.bands ? " Light bands and thin lines show where an effect is with 90 % probability, if these groups are taken as given." : ""}`));
     const rest = part.effects.length - drawnEffects.length;
     box.replaceChildren(...drawnEffects.map(effectPicture), ...(rest ? [el("button", { type: "button", onclick: () => { more = true; renderEffects(); } }, `Show ${rest} more`)] : []));
   }

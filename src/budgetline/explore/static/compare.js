@@ -44,7 +44,7 @@ export function setUpCompare(session) {
     $("methods").replaceChildren(...part.methods.map((method, k) => el("tr", { class: k ? "" : "own" }, el("th", { scope: "row" }, method.name, ...(method.note ? [el("span", { class: "note" }, method.note)] : [])),
       el("td", { class: "num" }, withError(method.mean, method.mean_error, style)), el("td", {}, some(method.order, 4)))));
     const same = new Set(part.methods.map(method => JSON.stringify(method.order))).size === 1;
-    setText($("compare-same"), same ? "With these prices all of them are the same order." : "");
+    setText($("compare-same"), same ? "With these prices, all methods give the same order." : "");
     redraw();
   };
 }

@@ -74,7 +74,7 @@ export function setUpGroups(session, complain) {
   function setCost(row, text, field) {
     const cost = Number(text);
     if (text === "" || !(cost >= 0) || !Number.isFinite(cost)) {
-      complain(`The cost of ${row.group.name} must be a number, 0 or more.`, field);
+      complain(`The cost of ${row.group.name} must be 0 or a positive number.`, field);
       return false;
     }
     const { name } = row.group;

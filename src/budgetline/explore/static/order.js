@@ -8,7 +8,7 @@ const WORDS = {
   regression: "a number", classification: "a class",
   roc_auc: "telling classes apart (ROC AUC)", accuracy: "correct classes (accuracy)", explained: "share explained", r2: "share explained (R²)", mse: "mean squared error",
 };
-const FIRST = "A first order. It may still change: settings are being chosen, and quality is being measured.";
+const FIRST = "This is a first order. It may still change while settings are chosen and quality is measured.";
 const SETTINGS = [["task", "What is predicted"], ["metric", "Quality is measured by"]];
 
 function settingFields(session) {

@@ -24,7 +24,7 @@ function targetText(target, name) {
   const found = [];
   if (target.dropped) found.push(`${count(target.dropped, "row")} without a value of ${name} ${target.dropped === 1 ? "is" : "are"} not used.`);
   if (target.form) found.push(`${name} is read as ${target.form}.`);
-  if (target.positive !== null) found.push(`Probabilities are those of ${name} = ${target.positive} (the other class is ${target.classes[0]}).`);
+  if (target.positive !== null) found.push(`Probabilities are for ${name} = ${target.positive} (the other class is ${target.classes[0]}).`);
   else if (target.classes.length) found.push(`${count(target.classes.length, "class")}: ${some(target.classes, MOST_NAMED)}.`);
   return found.join(" ");
 }
@@ -66,7 +66,7 @@ export function setUpTable(session) {
     setText($("table-lead"), target === null ? `${size} Choose the column to predict. The other columns are what you can pay for.`
       : `From ${count(used, "other column")} of ${table.name} (${count(table.rows, "row")}). ${targetText(session.snapshot.target, target)}`);
     const reasons = unhelpful(), chosenOut = state.left_out.filter(name => !reasons.includes(name));
-    setText($("left-out"), [reasons.length ? `Left out, because ${reasons.length === 1 ? "it tells" : "they tell"} nothing about new rows: ${some(reasons.map(name => `${name} (${table.unhelpful[name]})`), MOST_NAMED)}.` : "",
+    setText($("left-out"), [reasons.length ? `Left out, because ${reasons.length === 1 ? "it does" : "they do"} not help to predict new rows: ${some(reasons.map(name => `${name} (${table.unhelpful[name]})`), MOST_NAMED)}.` : "",
       target !== null && chosenOut.length ? `Left out by you: ${some(chosenOut, MOST_NAMED)}.` : ""].filter(Boolean).join(" "));
     $("left-out").parentNode.hidden = !$("left-out").textContent;
     $("use-again").hidden = !usable().length;

@@ -4,7 +4,7 @@ import { download } from "./api.js";
 import { $, el, saveAs, setText } from "./dom.js";
 
 const FILES = [
-  ["model", "Model", "To predict with, at any budget"], ["report", "Report", "A page to share, with the same curve and slider"], ["groups", "Groups and prices", "A text file (YAML) that can be imported again"],
+  ["model", "Model", "To predict at any budget"], ["report", "Report", "A page to share, with the same curve and slider"], ["groups", "Groups and prices", "A text file (YAML) that can be imported again"],
   ["session", "Session", "To continue on another machine, with --session"],
 ];
 
@@ -15,7 +15,7 @@ export function setUpTake(session, complain) {
   }
   async function get(what, name, button) {
     button.disabled = true;
-    setText($("download-status"), `${name} is being made…`);
+    setText($("download-status"), `Preparing the ${name.toLowerCase()}…`);
     try {
       const found = await download(what);
       saveAs(found.blob, found.name);
