@@ -1,8 +1,9 @@
-"""What calibration and held-out errors cost, as ratios within one run: ``python benchmarks/calibration.py``.
+"""What calibration and held-out errors cost, as ratios of times in one run: ``python benchmarks/calibration.py``.
 
-Times are processor times, measured in turns; ratios are medians over rounds. A fit with them is compared with the same
-search without them (its out-of-fold step is replaced by one that returns nothing). Predictions of a model whose stages
-are all calibrated are compared with predictions of the same model without calibration.
+Times are processor times, measured in turns; ratios are medians over rounds. A search with calibration and held-out
+errors is compared with the same search without them (its out-of-fold step is replaced by one that returns nothing).
+Predictions of a model whose stages are all calibrated are compared with predictions of the same model without
+calibration.
 ``--write FILE`` also writes the table as Markdown.
 """
 

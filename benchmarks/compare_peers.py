@@ -1,9 +1,10 @@
 """Alternatives side by side: wall clock, CPU and peak memory, with the time of budgetline as 1.
 
-``python benchmarks/compare_peers.py --write docs/results/peers.md`` after ``make peers``; ``--quick`` runs tiny shapes,
-``--shapes`` and ``--peers`` a part. A package that is missing, fails or does not finish in ``--limit`` seconds (for
-logistic models ``--logistic-limit``) is listed as such. Every peer runs in a process of its own (``one_peer.py``), with
-the same threads, and where it has to in an environment of its own; the adapters are in ``peers/``.
+Run ``make peers`` and then ``python benchmarks/compare_peers.py --write docs/results/peers.md``; ``--quick`` runs tiny
+shapes, and ``--shapes`` and ``--peers`` select some of them. Packages that are missing, fail or do not finish within
+``--limit`` seconds (``--logistic-limit`` for logistic models) are listed with the reason. Every peer runs in its own
+process (``one_peer.py``), with the same number of threads and, if necessary, in its own environment. The adapters are
+in ``peers/``.
 """
 
 from __future__ import annotations

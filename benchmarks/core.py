@@ -1,8 +1,9 @@
 """Speed and memory of the core, as ratios within one run: ``make bench``.
 
-Each case runs in a process of its own (``--case NAME`` prints its measurements as JSON). Times that are compared are
-measured in turns, round after round, and the ratio is the median over rounds: these machines are noisy, but noise
-that lasts affects both sides. ``--write FILE`` also writes the table as Markdown, with date, machine and versions.
+Each case runs in its own process (``--case NAME`` prints its measurements as JSON). Times that are compared with each
+other are measured in turns, round after round, and the ratio is the median over rounds. These machines are noisy, but
+noise that lasts affects both sides. ``--write FILE`` also writes the table as Markdown, with the date, the machine and
+the versions.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def tall_case(dtype: type) -> Measurements:
 
 
 def correction_case() -> Measurements:
-    """The time that a correction adds to a fit, and its choice to a cross-validation."""
+    """The time that a correction adds to a fit, and the time that choosing it adds to a cross-validation."""
     X, y, groups = tall(np.float64)
     nhanes = load_nhanes()
     rows, cv = slice(0, 50_000), {"alphas": (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)}
@@ -158,7 +159,7 @@ def _moments_work(rng: np.random.Generator, n: int, D: int) -> Callable[[], obje
 
 
 def printed_case() -> Measurements:
-    """The algorithms as the paper prints them, refitting from X at every step, on a size they can finish."""
+    """The algorithms as the paper prints them, refitting from X at every step, on data that are small enough."""
     rng = np.random.default_rng(0)
     n, D, size = 10_000, 200, 5
     X = rng.standard_normal((n, D)) + rng.standard_normal((n, 1))
@@ -287,7 +288,7 @@ def _in_own_process(script: str, name: str, limit: float = 600) -> Measurements:
 
 
 def opened(text: str, path: Path) -> str:
-    """Return a page that opens with the conclusion of the page at a path; people write it, a test checks it."""
+    """Return a page that keeps the conclusion of the page at a path, which is written by hand."""
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     if (
         conclusion := re.search(r"^\*\*In short\.\*\*.*?(?=\n\n)", old, re.DOTALL | re.MULTILINE)

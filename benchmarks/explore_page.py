@@ -1,11 +1,11 @@
 """From an input on the page of ``budgetline explore`` to the first and to the final order on the screen, NHANES.
 
 ``python benchmarks/explore_page.py --write docs/results/explore_page.md`` opens the page in Chromium and makes random
-edits by events in its fields, one after another. The clock of the browser runs from the event to the second frame after
-an order of the new state is in the page, when it has been painted. The first order has the settings that were chosen
-before the edit. The final one has settings that are chosen again on five folds, and its held-out curve. The table also
-has the processor time of server and browser until the final order, all threads together: other programs on the machine
-hardly change it.
+edits by events in its fields, one after another. Times are measured by the browser's clock, from the event to the
+second frame after the new order is in the page, when it has been painted. The first order uses the settings that were
+chosen before the edit. For the final order, the settings are chosen again on five folds, and it has a held-out curve.
+The table also shows the processor time that all threads of server and browser use until the final order, which hardly
+depends on other programs on the machine.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ TIMED = """async ({ kind, chosen, cost }) => {
 
 @dataclass(frozen=True)
 class Effort:
-    """How many edits are made, after some that are not counted."""
+    """The number of edits, and the number of edits before them that are not counted."""
 
     edits: int = 200
     warm_up: int = 10
@@ -134,14 +134,14 @@ def report(effort: Effort) -> list[str]:
     lines = [
         "# From an input to the new order on the screen",
         "",
-        f"In 95 of 100 edits, the page shows a first order within {first / 1000:.1f} s and the final order within "
+        f"After 95 of 100 edits, the page shows a first order within {first / 1000:.1f} s and the final order within "
         f"{final / 1000:.1f} s. The target of {BAR:g} ms for the first order is "
         f"{'met' if first <= BAR else 'not met'}.",
         "",
         f"The data are NHANES ({rows:,} rows, {groups} groups), with squared error and five folds. The table shows "
-        f"times in milliseconds in Chromium for {len(every)} random edits, one after another. The first order has the "
-        "settings that were chosen before the edit. The final order has a held-out curve, and its settings are chosen "
-        "again, as in `budgetline fit`.",
+        f"times in milliseconds, measured in Chromium, for {len(every)} random edits that were made one after another. "
+        "The first order uses the settings that were chosen before the edit. For the final order, the settings are "
+        "chosen again by cross-validation, as in `budgetline fit`, and it has a held-out curve.",
         "",
         "| edit | number | first: median | 95 of 100 | longest | final: median | 95 of 100 | processor: median |",
         "|---|---|---|---|---|---|---|---|",
@@ -153,7 +153,7 @@ def report(effort: Effort) -> list[str]:
         lines.append(f"| {kind} | {len(values)} | {figures} |")
     lines += [
         "",
-        f"The load average of the machine was {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors. The benchmark "
+        f"The load average of the machine was {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; the benchmark "
         "alone accounts for about 1.",
     ]
     return [*lines, ""]

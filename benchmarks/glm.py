@@ -1,8 +1,8 @@
 """Speed and memory of the generalised linear models, as ratios within one run: ``python benchmarks/glm.py``.
 
-Command line and way of measuring as in ``core.py``: each case in a process of its own, times that are compared taken
-in turns. scikit-learn gets data that are already standardised, and the loosest tolerance of a ladder at which its
-gradient, in the scaling of budgetline, is within the same tolerance.
+The command line and the measurements work as in ``core.py``: each case runs in its own process, and times that are
+compared are taken alternately. scikit-learn is given standardised data and the loosest of several tolerances at which
+its gradient, scaled as in budgetline, meets budgetline's tolerance.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Device arrays: what a fit takes on a GPU and on the CPU of the same machine; it writes docs/results/gpu.md.
+"""Times of fits on a GPU and on the CPU of the same machine; writes docs/results/gpu.md.
 
     python benchmarks/gpu.py [--library torch|cupy] [--quick] [--write docs/results/gpu.md]
 
@@ -187,17 +187,17 @@ def as_page(xp: ModuleType, rows: list[str], stream: tuple[float, float, float, 
             "",
             f"Made by `benchmarks/gpu.py` on {date.today()}: {card}, {xp.__name__} {xp.__version__}, {cpu_count()} "
             f"CPU cores, Python {platform.python_version()}. The data are on the device, in float64. Times are "
-            "medians of complete calls to `fit` after a warm-up, including the checks of the input and the copies "
-            "of y. Memory is the peak on the device, as a multiple of the size of X and including X itself. The "
-            "order and the coefficients are compared with the same fit on the CPU; the difference is relative to "
-            "the largest coefficient. The last column is the time of one run on the CPU.",
+            "medians of complete calls to `fit` after a warm-up, including input checks and copies of y. Memory is the "
+            "peak on the device, including X itself, as a multiple of the size of X. The orders and coefficients are "
+            "compared with those of the same fit on the CPU, and the difference is relative to the largest "
+            "coefficient. The last column is the time of one run on the CPU.",
             "",
             "| fit | on the GPU | aim | memory | order | difference | on the CPU |",
             "|---|---|---|---|---|---|---|",
             *rows,
             "",
             f"**Files.** Reading a Parquet table of {ROWS:,} × {COLUMNS} values (zstd) takes {reading:.1f} s in one "
-            f"thread, without any fit. A least-squares fit from these files takes {cpu:.1f} s on the CPU and "
+            f"thread, without fitting anything. A least-squares fit from these files takes {cpu:.1f} s on the CPU and "
             f'{device:.1f} s on the device (`open_data(..., device="cuda")`). '
             f"The order is {'' if order == 'the same' else 'not '}the same as on the CPU, and the coefficients differ "
             f"by {difference}.",

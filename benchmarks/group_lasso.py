@@ -1,13 +1,14 @@
 """Speed of the group lasso path, as ratios within one run: ``python benchmarks/group_lasso.py``.
 
-Command line and way of measuring as in ``core.py``: each case in a process of its own, times that are compared taken in
-turns. celer and skglm solve the same problem (standardised data, no ridge) on the first few λ of the same grid, each
-from its solution before, at the loosest tolerance of a ladder at which they violate the optimality conditions by no
-more than ``PRECISION`` of λ·cost, or at the tightest if none does. budgetline has the same λ, at its own tolerance.
+The command line and the measurements work as in ``core.py``: each case runs in its own process, and times that are
+compared are taken alternately. celer and skglm solve the same problem (standardised data, no ridge) for the first few λ
+of the same grid, with warm starts. They use the loosest of several tolerances at which they violate the optimality
+conditions by at most ``PRECISION`` of λ·cost, or the tightest if none suffices. budgetline solves for the same λ at its
+own tolerance.
 
 On wide data a path ends at the first λ with at least 100 groups. budgetline's time includes standardising the columns
-and the least-squares models of the first 100 prefixes; celer is given standardised columns, and has its own
-tolerance. A peer that is not installed (``make peers``) is a line of the table.
+and fitting the least-squares models of the first 100 prefixes. celer is given standardised columns and uses its own
+tolerance. A peer that is not installed (``make peers``) gets a line in the table.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,40 +21,6 @@ REFERENCES = {"squared": "ours", "logistic": "ours, logistic"}
 """The peer whose time counts as 1, by loss."""
 LOSSES = {"squared": "squared error", "logistic": "logistic models"}
 
-HEAD = """\
-# Peers: time and memory
-
-Made by `python benchmarks/compare_peers.py --write docs/results/peers.md`, after `make peers`, which installs the
-packages. adelie needs NumPy below 2, so it gets its own environment.
-
-Every peer runs in its own process on the same data (float64), with {threads} threads if it uses threads at all.
-Reading the data, importing and compiling are not counted. Preparation time is not counted either; the table shows it
-separately. Every peer gets standardised columns in Fortran order. The exceptions are budgetline, LightGBM, the
-algorithms as printed in the paper and the rows with the Gram matrix of the raw table. The time to compute derived
-quantities, such as the Gram matrix, is counted, except in rows labelled "X'X given". budgetline starts from the raw
-table.
-
-Times are medians of three runs, or of fewer runs if these take more than five seconds. Time × is wall-clock time
-relative to budgetline. Memory is the peak of the whole process, including the data and the prepared copy. "End" is the
-share of the variance of the training rows (for logistic models: of the deviance) that the last model explains; it
-shows that a peer has solved its problem. "Error" applies to group lassos and is the largest violation of the
-optimality conditions on the path, relative to λ·weight.
-
-Group lasso paths for squared error have {lambdas} values of λ, down to a thousandth of the largest. They use warm
-starts and each package's default tolerance. "On the triangle of X" is what an expert would do: X'X = R'R is computed
-first (this time is counted), and the package then works on the few rows of R. "X'X of the raw table" also needs an
-expert: the moments of the raw columns are centred and scaled afterwards, which loses digits if the means are large. No
-package does either of these by itself.
-
-Packages that accept a ridge constant get {alpha:g} for squared error and {logistic_alpha:g} for logistic models.
-
-adelie runs without a ridge part (`alpha` 1), with `tol` and `irls_tol` at {tol:g} (its defaults), and with `early_exit`
-off. For squared error it uses the same λ and weights as the other group lassos. For logistic models it uses its own
-settings: {n_lambdas} values of λ, from the largest down to {min_ratio:g} of it; weights √size; and an intercept. By
-default it stops once {exit:.0%} of the deviance is explained; a line below the table says when that would have
-happened. In the logistic data all groups cost 1.
-"""
-
 
 @dataclass(frozen=True)
 class Section:
@@ -64,6 +31,59 @@ class Section:
     problem: Problem
     results: dict[str, Measured]
     limit: float
+
+
+def head(sections: list[Section]) -> str:
+    """Return what a reader has to know before the tables; of adelie and logistic models only if they are there."""
+    peers = {name: PEERS[name] for section in sections for name in section.results if name in PEERS}
+    raw = "adelie, Gram of the raw table" in peers
+    given = any(peer.path.endswith("X'X given") for peer in peers.values())
+    logistic = any(section.loss == "logistic" for section in sections)
+    paragraphs = [
+        "# Peers: time and memory",
+        "Made by `python benchmarks/compare_peers.py --write docs/results/peers.md` after `make peers` has installed "
+        "the packages.",
+        f"Every peer runs in its own process on the same data (float64), with {THREADS} threads if it is "
+        "multithreaded. The times exclude reading the data, imports and compilation. They also exclude the "
+        "preparation, which has a column of its own: it standardises the columns and stores them in Fortran order. "
+        "budgetline, LightGBM and the algorithms as printed in the paper start from the raw table instead"
+        f"{RAW_START if raw else ''}. The times include derived quantities such as the Gram matrix"
+        f"{GIVEN if given else ''}.",
+        'Times are medians of three runs, or of fewer if these take five seconds or more. "Time ×" is wall-clock '
+        'time relative to budgetline. "Memory" is the peak memory use of the whole process, including the data and '
+        f'the prepared copy. "End" is the share of the variance {DEVIANCE if logistic else ""}'
+        "of the training targets that the last model explains. It shows that a peer has solved its problem. For group "
+        'lassos, "error" is the largest violation of the optimality conditions along the path, relative to λ·weight.',
+        f"Group lasso paths for squared error have {N_LAMBDAS - 1} values of λ, down to a thousandth of the largest. "
+        'They use warm starts and each package\'s default tolerance. "On the triangle of X" means that the package is '
+        "used as an expert would use it: R with X'X = R'R is computed first (this time is counted), and the package "
+        f"then works on R, which has few rows. {RAW_TABLE if raw else 'No package does this on its own.'}",
+        f"If a package accepts a ridge constant, it is set to {ALPHA:g}"
+        f"{f' for squared error and to {LOGISTIC_ALPHA:g} for logistic models' if logistic else ''}."
+        f"{' In the logistic data, every group costs 1.' if logistic else ''}",
+    ]
+    if any(peer.package == "adelie" for peer in peers.values()):
+        paragraphs.append(ABOUT_ADELIE + (ADELIE_LOGISTIC if logistic else ""))
+    return "\n\n".join(textwrap.fill(text, 100, break_on_hyphens=False) for text in paragraphs) + "\n"
+
+
+DEVIANCE = "(for logistic models, of the deviance) "
+RAW_START = ', and so do the rows with "X\'X of the raw table"'
+GIVEN = ', except in rows labelled "X\'X given", where they belong to the preparation'
+RAW_TABLE = (
+    "\"X'X of the raw table\" also takes an expert: X'X is computed from the raw columns, then centred and scaled. "
+    "This loses digits if the means are large. No package does either of these on its own."
+)
+ABOUT_ADELIE = (
+    "adelie needs NumPy below 2, so it has an environment of its own. It runs without a ridge penalty (`alpha` is 1), "
+    f"with `tol` and `irls_tol` at {ADELIE_TOL:g} (its defaults), and with `early_exit` off. For squared error it uses "
+    "the same λ and weights as the other group lassos."
+)
+ADELIE_LOGISTIC = (
+    f" For logistic models it uses its own settings: {N_LAMBDAS} values of λ, the last of them {MIN_RATIO:g} times the "
+    f"largest; weights √size; and an intercept. By default it would stop once {100 * EARLY_EXIT:g} % of the deviance "
+    "is explained. If a path gets that far, a line below the table says when."
+)
 
 
 COLUMNS = (
@@ -102,7 +122,7 @@ def table(section: Section) -> list[str]:
         f"## {section.title}: {rows:,} × {D:,}, {J:,} groups, {rows * D * 8 / 1e6:,.0f} MB{part}",
         "",
         f"budgetline was run before and after the other packages, and took {first['wall']:.3g} s and "
-        f"{again['wall']:.3g} s. Times are relative to the mean of the two.",
+        f"{again['wall']:.3g} s. Times are relative to the mean of these two.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
@@ -139,12 +159,15 @@ def rivals(section: Section, path: str) -> dict[str, Measured]:
 
 
 def verdict(what: str, rivals: dict[str, Measured], ours: float, preparation: float) -> list[str]:
-    """Say which peers are faster than budgetline, even if preparation counts on both sides."""
+    """Say which peers are faster than budgetline, even if preparation counts on both sides; nothing without peers."""
+    if not rivals:
+        return []
     faster = [n for n, f in rivals.items() if "wall" in f and f["wall"] < ours]
     still = [n for n in faster if rivals[n]["wall"] + rivals[n]["preparation"] < ours + preparation]
     missing = [n for n, f in rivals.items() if "failed" in f and not f["failed"].startswith("> ")]
     done = [f["wall"] / ours for f in rivals.values() if "wall" in f]
-    text = f"The goal, to be faster than every peer that computes {what}, is **{'missed' if faster else 'met'}**."
+    met = "missed" if faster else "met" if len(missing) < len(rivals) else "not checked"
+    text = f"The goal, to be faster than every peer that computes {what}, is **{met}**."
     if faster:
         text += f" These peers are faster: {'; '.join(faster)}. With preparation counted, "
         text += f"these are still faster: {'; '.join(still)}." if still else "none of them is faster."
@@ -172,15 +195,10 @@ def version(name: str, python: Path) -> str:
 
 
 def page(sections: list[Section], load: float, interpreters: dict[str, Path]) -> str:
-    lines = [
-        HEAD.format(
-            threads=THREADS, lambdas=N_LAMBDAS - 1, alpha=ALPHA, logistic_alpha=LOGISTIC_ALPHA, n_lambdas=N_LAMBDAS,
-            tol=ADELIE_TOL, min_ratio=MIN_RATIO, exit=EARLY_EXIT,
-        )
-    ]  # fmt: skip
+    lines = [head(sections)]
     for section in sections:
         lines += table(section)
     limits = {section.loss: section.limit for section in sections}
     each = " and ".join(f"{limit:g} s ({LOSSES[loss]})" for loss, limit in limits.items())
-    lines += [f"The time limit of one run is {each}. The load of the machine before the start was {load:.2f}.", ""]
+    lines += [f"One run may take at most {each}. Before the start, the load average of the machine was {load:.2f}.", ""]
     return "\n".join([*lines, conditions(), versions(interpreters), ""])

@@ -1,7 +1,8 @@
 """Overhead of the runtime, with extractors that do nothing: ``python benchmarks/runtime.py``.
 
-Command line and way of measuring as in ``core.py``. The overhead per group is the median time of a whole request over
-the number of groups; the batched cases compare, in turns, with the one matrix product X @ W of all stages.
+The command line and the measurements work as in ``core.py``. The overhead per group is the median time of a whole
+request divided by the number of groups. The batched cases are compared with a single matrix product, X @ W for all
+stages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The example service under load, on the loopback: ``python benchmarks/service.py --write docs/results/service.md``.
 
-The service runs in a process of its own, on a free port; the clients are tasks of this process that ask again as soon
-as they have a response. Every response is compared with the prediction of the model from the groups that it names.
+The service runs in its own process, on a free port. The clients are tasks of this process that send their next request
+as soon as they have received a response. Every response is compared with the model's prediction from the groups that
+the response names.
 """
 
 from __future__ import annotations
@@ -183,16 +184,16 @@ HEAD = f"""\
 Made by `python benchmarks/service.py --write docs/results/service.md`.
 
 `examples/service.py` (FastAPI, one process, one `AnytimeRunner`) runs on the loopback interface. Each client sends its
-next request as soon as it has a response. The sources are three recorded values, a driver that blocks a thread for 1
-ms, a computation of 4 ms in one of two processes, and four services whose delays are exponentially distributed with a
-mean of 8 or 15 ms. Three groups run at the same time.
+next request as soon as it has received a response. Of the nine extractors, three read recorded values, one blocks a
+thread for 1 ms, one computes for 4 ms in one of two processes, and four call services whose delays are exponentially
+distributed with a mean of 8 or 15 ms. Up to three extractors run at the same time.
 
 All times are in milliseconds. "Server" is the time that a call to the runner takes, and "client" is the time that the
 client waits, including HTTP and JSON. A response is "late" if it comes more than {SLACK_MS:g} ms after the deadline.
-"Server CPU" is the share of one core that the service used, without its two processes. Clients, server and these
-processes share the cores of this machine. Replacing a process that was killed at a deadline takes about 0.1 s. A
-response is wrong if it differs from `predict_proba(available=groups)` of the same model on the library's own encoding
-of the patients.
+"Server CPU" is the share of one core that the service used, not counting its two worker processes. The clients, the
+server and these processes share the machine's cores. Replacing a process that was killed at a deadline takes about 0.1
+s. A response is wrong if it differs from `predict_proba(available=groups)` of the same model on the library's own
+encoding of the patients.
 """
 
 

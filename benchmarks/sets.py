@@ -1,8 +1,8 @@
 """Speed of losses over sets of rows, as ratios within one run: ``python benchmarks/sets.py``.
 
-A whole sequence of rule omp beside one fit of all columns by the same Newton's method: the same estimator with all
-columns in one group. Times are processor times, the smallest of several in turns: the machine may be busy. Command line
-as in ``core.py``.
+A whole ``omp`` sequence is compared with one fit of all columns by the same Newton's method, that is, by the same
+estimator with all columns in one group. Times are processor times. Because the machine may be busy, each is the
+smallest of several, taken alternately. The command line is that of ``core.py``.
 """
 
 from __future__ import annotations

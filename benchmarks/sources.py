@@ -1,9 +1,9 @@
 """Speed and memory of fits from files, as ratios within one run: ``python benchmarks/sources.py``.
 
-Command line and way of measuring as in ``core.py``. The files are made in a temporary folder and removed after, so that
-they are in the page cache, as far as it reaches. Everything whose memory is measured runs in a fresh process, and peak
-memory is that of the process with all it imports. By default pyarrow keeps a dictionary of the values of each column,
-which costs a reader most where no value is repeated; cases say where there are none.
+The command line and the measurements work as in ``core.py``. The files are written to a temporary folder and removed
+afterwards, so they are in the page cache as far as they fit. Everything whose memory is measured runs in a fresh
+process, and peak memory includes everything the process imports. By default pyarrow keeps a dictionary of the values of
+each column, which slows reading most if no value is repeated. The names of the cases say which have no dictionaries.
 """
 
 from __future__ import annotations

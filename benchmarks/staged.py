@@ -1,9 +1,9 @@
-"""What StagedEstimators add to their clones: ``python benchmarks/staged.py --write docs/results/staged.md``.
+"""What StagedEstimators adds to its clones: ``python benchmarks/staged.py --write docs/results/staged.md``.
 
-One clone per prefix of a given order is fitted by ``StagedEstimators`` and by a loop written by hand, in turns. CPU
-time inside and outside of the clones' ``fit`` is counted apart, because the first varies more than all of the second;
-the ratio is that of both sums, with the same median inside. The last columns are one row, predicted at a stage in the
-middle: by the clone alone, by ``StagedEstimators``, and by a linear model of the library.
+``StagedEstimators`` and a hand-written loop fit one clone per prefix of a given order, alternately. CPU time inside and
+outside the clones' ``fit`` is counted separately, because the former varies by more than the whole latter. The ratio
+compares the sums of both, with the same median time inside. The last columns are the times to predict one row at a
+middle stage with the clone alone, with ``StagedEstimators``, and with a linear model of the library.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def report(effort: Effort) -> list[str]:
     title = "# What any estimator behind a budget costs"
     made = "Made by `OMP_NUM_THREADS=1 python benchmarks/staged.py --write docs/results/staged.md`."
     head = (
-        f"The data have {effort.rows:,} rows and {effort.groups} groups of 4 columns. One clone is fitted per prefix, "
-        f"by `StagedEstimators` and by a loop written by hand, in {effort.turns} to {MOST_TURNS} turns."
+        f"The data have {effort.rows:,} rows and {effort.groups} groups of 4 columns. `StagedEstimators` and a "
+        f"hand-written loop fit one clone per prefix, in {effort.turns} to {MOST_TURNS} alternating runs each."
     )
     names = ["estimator", "table", "clones, s", "loop adds, ms", "`StagedEstimators` adds, ms", "ratio of fits"]
     names += ["one row: clone, µs", "staged, µs", "linear, µs"]
@@ -84,8 +84,8 @@ def report(effort: Effort) -> list[str]:
     for label, estimator in estimators.items():
         lines += [_row(label, estimator, framed, effort) for framed in (False, True)]
     note = (
-        "The added time hardly depends on the estimator. It is spent on checking the table, on selecting columns, on "
-        "stage 0, and in joblib, which runs the fits. It matters only if the clones are fitted in milliseconds."
+        "The added time hardly depends on the estimator. It is spent on checking the table, selecting columns and "
+        "fitting stage 0, and in joblib, which runs the fits. It matters only if the clones are fitted in milliseconds."
     )
     return [*lines, "", note, ""]
 

@@ -25,7 +25,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from core import print_report
 
 Array = np.ndarray
-ALPHA = 1e-2  # of 0.001, 0.01 and 0.1 the best in cross-validation on the training images, all features
+ALPHA = 1e-2  # the best of 0.001, 0.01 and 0.1 in cross-validation on the training images, with all features
 
 # -- features: functions of one image (8 × 8, ink from 0 to 16) ------------------------------------------------
 
@@ -177,7 +177,7 @@ QUICK = Effort(images=240, features=("pixels", "moments", "holes"), sample=5, re
 
 @dataclass(frozen=True)
 class Runs:
-    """One method at one deadline: for every image the seconds it took, whether the prediction was right, and groups."""
+    """One method at one deadline: for every image, the seconds, whether the prediction was correct, and the groups."""
 
     seconds: Array
     right: Array
@@ -186,7 +186,7 @@ class Runs:
 
     @property
     def useful(self) -> Array:
-        """Whether the prediction was right and in time."""
+        """Whether the prediction was correct and on time."""
         return self.right & (self.seconds <= self.deadline)
 
 
@@ -212,12 +212,12 @@ def run_all(
     y: Array,
     effort: Effort,
 ) -> Results:
-    """Predict every image by every method at every deadline, in turns: a slow moment of the machine affects all."""
+    """Predict every image with every method and deadline, in turns, so that a slow moment affects all of them."""
     jobs: list[tuple[str, float]] = [(EVERYTHING, np.inf), *((n, d) for n in runners for d in effort.deadlines)]
     taken: dict[tuple[str, float], list[tuple[float, bool, int]]] = {}
     rng = np.random.default_rng(0)
     for image, label in zip(images, y, strict=True):
-        for k in rng.permutation(len(jobs)):  # what ran just before matters, too: to the processor's cache
+        for k in rng.permutation(len(jobs)):  # the processor's cache depends on what ran just before
             name, deadline = jobs[k]
             start = time.perf_counter()
             if name == EVERYTHING:
@@ -234,7 +234,7 @@ def run_all(
 def deadline_table(results: Results, effort: Effort) -> list[str]:
     """Return the table of all runs."""
     lines = [
-        "| deadline | method | right | groups used (mean) | p50 | p99 | late | right and in time |",
+        "| deadline | method | correct | groups used (mean) | p50 | p99 | late | correct and on time |",
         "|---:|---|---:|---:|---:|---:|---:|---:|",
     ]
     for deadline in effort.deadlines:
@@ -250,7 +250,7 @@ def deadline_table(results: Results, effort: Effort) -> list[str]:
 
 
 def verdicts(results: Results, effort: Effort) -> list[str]:
-    """Return who is ahead at each deadline: the same images, so differences are taken image by image."""
+    """Return who is ahead at each deadline. Differences are paired, because all methods predict the same images."""
     lines = []
     for deadline in effort.deadlines:
         ours = results[LEARNED, deadline].useful
@@ -269,8 +269,8 @@ HEAD = """\
 # Digits under a deadline: image features with measured costs
 
 Made by `python examples/digits.py --write docs/results/digits.md`. All figures come from one run on the machine
-named below, while other programs were running. Accuracies without a deadline hardly depend on the machine, but all
-other figures do.
+named below, on which other programs were running at the same time. The accuracies without a deadline hardly depend on
+the machine, but all other figures do.
 """
 
 
@@ -346,13 +346,14 @@ def deadline_section(results: Results, effort: Effort) -> list[str]:
     return [
         "## Predictions under a deadline\n",
         f"The runner predicts {effort.requests} test images, one at a time, in cooperative mode. It skips a group if "
-        "the 95 % quantile of the group's time plus the runner's own time does not fit into the time that is left. If "
-        "no group fits, it predicts from the class frequencies. All times cover the whole call. The usual pipeline "
-        "computes all groups and ignores the deadline. In the last column, a late prediction counts as wrong.\n",
+        "the 95 % quantile of the group's time plus the runner's own time is longer than the time that is left. If "
+        "no group fits, it predicts from the class frequencies. All times cover the whole call. “Everything, then "
+        "predict” is the usual pipeline, which computes all groups and ignores the deadline. In the last column, a "
+        "late prediction counts as wrong.\n",
         *deadline_table(results, effort),
         "",
-        "The list shows the differences in the share of predictions that are right and in time, ± their standard "
-        "errors. “Level” means a difference of at most two standard errors.\n",
+        "The list compares the shares of predictions that are correct and on time. Each difference is followed by its "
+        "standard error. Two methods are “level” if they differ by at most two standard errors.\n",
         *verdicts(results, effort),
         "",
     ]

@@ -1,7 +1,7 @@
-"""Held-out loss of ``alpha="auto"`` compared with the constant of a five-fold cross-validation and the default.
+"""Held-out loss of ``alpha="auto"`` compared with a five-fold cross-validation and with the default.
 
 ``python experiments/alpha.py --write docs/results/alpha.md``; ``--quick`` runs a tiny version. Spam, physionet and bank
-are read from the folder in the variable FIELD_DATA, by default ../shared/data/field, and left out if it is missing.
+are read from the folder in the variable FIELD_DATA (by default ../shared/data/field), and are left out if missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEFAULT = 1e-5
 
 @dataclass(frozen=True)
 class Effort:
-    """Names of the data, how many splits of each, and the constants of the cross-validation."""
+    """Names of the data, the number of splits of each, and the constants that cross-validation tries."""
 
     names: tuple[str, ...] = (
         "heart", "heart, splines", "thyroid", "NHANES", "NHANES, 500 rows", "spam", "spam, splines",
@@ -190,22 +190,23 @@ def report(effort: Effort) -> list[str]:
         "",
         "Made by `python experiments/alpha.py --write docs/results/alpha.md`.",
         "",
-        f"The losses are the held-out log loss (for NHANES the mean squared error) of the model of all columns. They "
-        f"are means over {effort.splits} random splits that hold out a quarter of the rows. *auto* is `alpha='auto'`, "
-        f"and *CV* is the best of {len(effort.alphas)} constants in five-fold cross-validation on the training rows. "
-        f"The third constant, {DEFAULT:g}, is fixed. The constants in the table are medians over the splits.",
+        f"The losses are held-out log losses (for NHANES, mean squared errors) of the model with all columns. They are "
+        f"means over {effort.splits} random splits, each of which holds out a quarter of the rows. *auto* is "
+        f"`alpha='auto'`, and *CV* is the best of {len(effort.alphas)} constants in five-fold cross-validation on the "
+        f"training rows. The third constant is fixed at {DEFAULT:g}. The constants in the table are medians over the "
+        "splits.",
         "",
-        "*excess* is the difference between the losses with auto and with CV, relative to CV (mean over the splits ± "
-        "standard error). *budgets* is the mean share explained over all budgets with each of the two constants, for "
-        "the rule `omp` with every column as its own group (up to 100 columns). *seconds* are the times of the fit "
-        "with auto and of the search by folds.",
+        "*excess* is the relative difference between the loss with auto and the loss with CV (mean over the splits ± "
+        "standard error). *budgets* shows, for each of these two constants, the explained share averaged over all "
+        "budgets. It is computed for the rule `omp` with every column as its own group, and only for tables with at "
+        "most 100 columns. *seconds* shows the time of the fit with auto and the time of the cross-validation.",
         "",
         "| data | rows × columns | auto | CV | loss, auto | loss, CV | loss, 1e-5 | excess | budgets, auto / CV "
         "| seconds |",
         "|---|---|---|---|---|---|---|---|---|---|",
         *(row(name, given, effort) for name, given in problems.items() if given is not None),
         "",
-        *([f"Left out, because their file is missing: {', '.join(missing)}.", ""] if missing else []),
+        *([f"These data are left out because their files are missing: {', '.join(missing)}.", ""] if missing else []),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Do the bands on effects cover the true effects? Generated additive data, with given groups in a given order.
+"""Do the bands on effects cover the true effects? Tested on generated additive data, with groups in a fixed order.
 
 ``python experiments/bands.py --write docs/results/bands.md``; ``--quick`` runs a tiny version. A 90 % band is
 pointwise: over the places where the data are, and over many draws of the rows, it should cover the true effect in 90 %
@@ -88,14 +88,15 @@ def report(effort: tuple[range, tuple[int, ...]]) -> list[str]:
         "Made by `python experiments/bands.py --write docs/results/bands.md`.",
         "",
         "A 90 % band on an effect should cover the true effect at 90 % of the data points; the goal is a coverage of",
-        "85 to 95 %. With twelve knots the bands reach this goal. With the default number of knots they mostly do not:",
-        "with few rows there are few knots, and such curves cannot follow the effect with two hills. A band accounts",
-        "for the noise in the rows, but not for shapes that the knots cannot represent. If an effect may have several",
-        'hills, use more knots: `encoding=Encoding("spline", knots=12)`.',
+        "85 to 95 %. With twelve knots, the bands reach this goal. With the default number of knots, they miss it in",
+        "most cases. Fewer knots are used when there are fewer rows, and a curve with few knots cannot follow the",
+        "effect with two hills. A band accounts for the noise in the data, but not for shapes that the knots cannot",
+        'represent. If an effect may have several hills, use more knots: `encoding=Encoding("spline", knots=12)`.',
         "",
         f"The table shows the coverage (mean over {len(seeds)} draws ± standard error) for all effects together and",
-        "for each effect separately. The data are generated from an additive model, the groups and their order are",
-        'given, the encoding is `spline`, and `alpha` is `"auto"`.',
+        "for each effect separately. The data are generated from an additive model with five effects: *nothing* is",
+        "zero everywhere, and *town* is categorical. The groups and their order are fixed in advance, the encoding is",
+        '`spline`, and `alpha` is `"auto"`.',
         "",
         f"| task | rows | knots | all effects | {' | '.join(TRUE)} |",
         "|---" * (4 + len(TRUE)) + "|",

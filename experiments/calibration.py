@@ -1,12 +1,13 @@
-"""Probabilities at every stage: calibrated on held-out rows of the folds, and as they are.
+"""Probabilities at every stage, with and without calibration on the held-out rows of the folds.
 
 ``python experiments/calibration.py --write docs/results/calibration.md``; ``--quick`` runs a tiny version. Tables are
 read from the folder in the variable SHARED_DATA, by default ../shared/data, and from the package. For every
-table and split, AnytimeClassifierCV learns from the training rows. Four calibrations are compared with none at every
-stage, on the held-out rows. All learn from out-of-fold scores of the training rows: what the library does; beta
-calibration and Platt scaling (or, for several classes, vector scaling and temperature scaling) at every stage, whether
-it helps or not; and isotonic regression. With few rows, there is an expected calibration error by chance alone: "over
-chance" is by how much it exceeds the mean error of labels that are drawn from the same probabilities.
+table and split, AnytimeClassifierCV is fitted to the training rows. On the held-out rows, four ways to calibrate are
+compared with no calibration at every stage. All of them learn from out-of-fold scores of the training rows. The first
+is what the library does. The second and third are beta calibration and Platt scaling (vector scaling and temperature
+scaling for more than two classes) at every stage, whether it helps or not. The fourth is isotonic regression. With few
+rows, part of the expected calibration error is due to chance: "over chance" is the difference between this error and
+its mean for labels that are drawn from the predicted probabilities.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ FILES = {
     "physionet": ("field/physionet.csv.gz", "Outcome", ()),
     "bank": ("field/bank.csv.gz", "y", ("duration",)),
 }
-"""File, target, and columns left out: names of rows, and what is known only afterwards."""
+"""File, target, and columns that are left out: row names, and values that are known only afterwards."""
 BINS = 15
 TINY = 1e-15
 ISOTONIC = 1e-3
-"""Probabilities of isotonic regression are kept this far from 0 and 1: its log loss would be infinite."""
+"""Probabilities from isotonic regression stay this far from 0 and 1, so that the log loss is finite."""
 METHODS = ("none", "library", "beta", "Platt", "isotonic")
 METRICS = ("log loss", "Brier", "ECE", "ECE over chance")
 DRAWS = 10
@@ -232,14 +233,16 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
     lines = [
         "# Calibrated probabilities at every stage",
         "",
-        f"On {len(measured)} tables, calibration on the folds of the search changes the mean log loss from "
+        f"Averaged over {len(measured)} tables, calibration on the folds of the search changes the log loss from "
         f"{losses['log loss'][0]:.4f} to {losses['log loss'][1]:.4f}. It lowers the log loss by more than a standard "
-        f"error at {better} of {total} points of the order. In {len(worse)} cases it raises the log loss or the Brier "
-        f"score by more than a standard error. At {off} points the expected calibration error is above .03, and "
-        f"calibration halves it at {halved or 'none'} of them. Most of this error is due to chance: even a perfect "
-        f"model has some. On average, the error beyond chance falls from {losses['ECE over chance'][0]:.4f} to "
-        f"{losses['ECE over chance'][1]:.4f}. It exceeds .01 at {above} points, and calibration halves it at "
-        f"{less or 'none'} of them.",
+        f"error at {better} of {total} points (ten along the order of each table). In {len(worse)} cases, it "
+        "raises the log loss or the Brier score by more than a standard error.",
+        "",
+        f"At {off} points, the expected calibration error is above 0.03 without calibration, and calibration halves it "
+        f"at {halved or 'none'} of them. Most of this error is due to chance, because even a perfect model has a "
+        f"positive error on a finite number of rows. On average, calibration changes the error beyond chance from "
+        f"{losses['ECE over chance'][0]:.4f} to {losses['ECE over chance'][1]:.4f}. This error is above 0.01 at "
+        f"{above} points without calibration, and calibration halves it at {less or 'none'} of them.",
         "",
         "Made by `python experiments/calibration.py --write docs/results/calibration.md`.",
         "",
@@ -248,10 +251,10 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
         "the order, evenly spaced from the first stage to the last.",
         "",
         '*library* is `calibration="auto"`; the three methods to its right calibrate every stage. With more than two '
-        "classes, *beta* is vector scaling and *Platt* is temperature scaling. If every stage is calibrated, the mean "
-        f"log loss is {losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) or "
-        f"{losses['log loss'][4]:.4f} (isotonic). *ECE* is the expected calibration error. *ECE over chance* subtracts "
-        "the mean error of labels that are drawn from the same probabilities.",
+        "classes, *beta* is vector scaling and *Platt* is temperature scaling. The mean log loss with these three "
+        f"methods is {losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) and "
+        f"{losses['log loss'][4]:.4f} (isotonic). *ECE* is the expected calibration error. *ECE over chance* is the "
+        "ECE minus the mean ECE for labels that are drawn from the predicted probabilities.",
         "",
     ]
     for j, metric in enumerate(METRICS):

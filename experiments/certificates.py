@@ -44,7 +44,7 @@ GOAL = 0.95
 
 @dataclass(frozen=True)
 class Data:
-    """A table with priced groups; ``held_out`` tells whether to evaluate on folds, ``alpha`` the ridge constant."""
+    """A table with priced groups; ``held_out``: whether to evaluate on folds; ``alpha``: the ridge constant."""
 
     name: str
     X: np.ndarray
@@ -61,7 +61,7 @@ def of_nhanes(name: str, drop: tuple[str, ...]) -> Data:
 
 
 def of_classes(name: str, found: Any) -> Data:
-    """Return classes as 0/1 indicators, all but the first, which follows from the others where there are two."""
+    """Return classes as 0/1 indicators; with two classes only the second, which determines the first."""
     Y = indicators(found.target)
     return Data(name, found.data, Y if Y.shape[1] > 2 else Y[:, 1], found.feature_groups, 1e-2)
 
@@ -80,7 +80,7 @@ def of_field(rows: int) -> Data:
 
 @dataclass(frozen=True)
 class Effort:
-    """Which data, the seconds of a certificate, and how often and into how many folds data are split."""
+    """Which data, the seconds for a certificate, and the repeats and folds of cross-validation."""
 
     data: tuple[Callable[[], Data], ...]
     seconds: float
@@ -165,17 +165,27 @@ def certificate_section(results: list[Certified], seconds: float) -> list[str]:
         )
     below = [(f, share) for f in results for share in SHARES if f.at(share)[0] < GOAL]
     cases = len(results) * len(SHARES)
-    goal = f"a certified share of at least {GOAL} from 10 % of the cost upwards, within {seconds:g} s"
-    lines += ["", f"The goal is {goal}. It was reached in {cases - len(below)} of {cases} cases.", ""]
-    for found, share in below:
-        achieved, _, known = found.at(share)
-        why = (
-            f"A known set explains {known:.3f} of the bound, so the sequence itself is far from optimal"
-            if known >= GOAL
-            else f"The best known set explains {known:.3f} of the bound, so the bound may be too high"
-        )
-        lines.append(f"- {found.data.name} at {share:.0%}: a share of {achieved:.3f} is certified. {why}.")
-    return [*lines, ""]
+    goal = f"certify a share of at least {GOAL} within {seconds:g} s, at every budget from 10 % of the cost upwards"
+    lines += ["", f"The goal is to {goal}. It was reached in {cases - len(below)} of {cases} cases.", ""]
+    tight = f"a known set explains at least {GOAL} of the bound. The bound is then almost tight, so the sequence itself"
+    tight += " is far from optimal"
+    loose = f"no known set explains {GOAL} of the bound. The bound may then be too high"
+    for why, known in ((tight, True), (loose, False)):
+        shares = [
+            f"{f.at(share)[0]:.3f} ({f.data.name} at {share:.0%})"
+            for f, share in below
+            if (f.at(share)[2] >= GOAL) is known
+        ]
+        if shares:
+            count = "1 case" if len(shares) == 1 else f"{len(shares)} cases"
+            lines += [f"In {count}, the certified share is lower, and {why}: {listed(shares)}.", ""]
+    return lines
+
+
+def listed(values: list[str]) -> str:
+    """Return values as in "a, b and c"."""
+    *first, last = values
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def figure(results: list[Certified]) -> Any:
@@ -249,9 +259,9 @@ def sequence_section(datas: list[Data], effort: Effort) -> list[str]:
         else:
             row += " – | – |"
         lines.append(row)
-    more = "more than two standard errors on new data"
-    gained = f"These data sets gain {more}: {', '.join(verdicts)}." if verdicts else f"No data set gains {more}."
-    return [*lines, "", gained, ""]
+    gained = f"The gain on new data exceeds two standard errors on {listed(verdicts)}." if verdicts else ""
+    none = "On none of these data sets does the gain on new data exceed two standard errors."
+    return [*lines, "", gained or none, ""]
 
 
 # -- sets for a budget -------------------------------------------------------------------------------------------
@@ -317,30 +327,33 @@ Made by `python experiments/certificates.py --write docs/results/certificates.md
 
 The loss is squared error, and classes are coded as 0/1 indicators. The certified share is the fraction of the
 training loss that the greedy sequence `forward` explains, divided by an upper bound on the fraction that *any* set of
-groups within the same budget can explain. There may be no single sequence that matches the best set at every budget.
-The share in round brackets uses only the bound that follows from the models of the prefixes. The share in square
-brackets is how much of the bound the best known set explains.
+groups within the same budget can explain. A share of 1 at every budget may be out of reach, because
+there may be no single sequence that contains the best set for every budget. The share in round brackets (“free
+duals”) uses only the bound that follows from the models of the prefixes. The value in square brackets is the share of
+the bound that the best known set explains.
 
-"Theorem 3.2" is the share of the optimum that this theorem of the paper guarantees at every prefix. Timeliness is
-certified in the same way, for all budgets together. Times are measured on one thread. The verifier, which shares no
-code with the search, has checked every certificate.
+The column "Theorem 3.2" shows the share of the optimum that this theorem of the paper guarantees at every prefix.
+Timeliness is certified in the same way, for all budgets together. The last three columns show how many seconds it
+takes, on one thread, to find the matrix Δ of the bound, to compute the whole certificate, and to verify it. The
+verifier, which shares no code with the search, has checked every certificate.
 """
 
 SEQUENCES = """\
 ## The best sequence: `best_sequence`
 
 The table shows timeliness over all budgets, with step interpolation, for data with at most 18 groups. On each fold,
-everything is learned again from the training rows. Gains on held-out rows are paired differences over folds ±
-standard error (Nadeau and Bengio). An earlier version had a local search for more than 18 groups. It gained at most
-0.00009 on the training data and nothing measurable on new data.
+everything is learned again from the training rows. Gains on held-out rows are means of paired differences over folds,
+with the corrected standard error of Nadeau and Bengio. An earlier version included a local search for data with more
+than 18 groups. This search gained at most 0.00009 on the training data and nothing measurable on new data.
 """
 SETS = """\
 ## The budget is known: `plan`
 
 A known budget can be spent in three ways: on a prefix of the sequence, on a sequence that is learned for this budget
-(`max_cost`), or on a plan. The table shows how much of the training loss each of them explains, and which share of
-the optimum is certified for the plan (every certificate was verified). It then shows how much each explains on
-held-out rows, with groups chosen again on every fold. The gain of the plan over the prefix is in brackets.
+(`max_cost`), or on a plan. The table shows how much of the training loss each of them explains, and the share of the
+optimum that is certified for the plan. Every certificate was verified. The last three columns show how much each of
+them explains on held-out rows if the groups are chosen again on every fold. The gain of the plan over the prefix is in
+brackets.
 """
 
 

@@ -44,7 +44,7 @@ REPLANNED, EVERYTHING = "forward, a new plan for each budget", "all features, wh
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to run; of thyroid, every ``thin``-th row."""
+    """How much to run. Every ``thin``-th row of thyroid is used."""
 
     repeats: int = 10
     folds: int = 10
@@ -60,7 +60,7 @@ QUICK = Effort(repeats=1, folds=2, resamples=5, subsets=(3, 2), thin=10)
 
 
 def metrics(y: np.ndarray, p: np.ndarray, classes: np.ndarray) -> tuple[float, float]:
-    """Return AUC (of several classes the mean, each against the rest) and accuracy."""
+    """Return AUC (for several classes, the mean of the one-vs-rest AUCs) and accuracy."""
     auc = roc_auc_score(y, p[:, 1]) if len(classes) == 2 else roc_auc_score(y, p, multi_class="ovr", labels=classes)
     return float(auc), float(accuracy_score(y, classes[p.argmax(axis=1)]))
 
@@ -74,7 +74,7 @@ def predictions(data: Bunch, name: str, split: Split) -> Iterator[tuple[str, lis
     def fitted(**params: Any) -> AnytimeClassifier:
         return AnytimeClassifier(data.feature_groups, alpha=ALPHAS[name], **params).fit(X, y)
 
-    listed = FixedOrder(np.argsort(data.feature_groups.costs, kind="stable"))  # of equal prices the first listed
+    listed = FixedOrder(np.argsort(data.feature_groups.costs, kind="stable"))  # equal prices keep their order
     for method, params in METHODS.items():
         model = fitted(**params, schedule=listed if method == CHEAPEST else "greedy")
         yield method, [model.predict_proba(held, budget=b) for b in budgets]
@@ -182,10 +182,12 @@ def subset_section(results: dict[str, tuple[list[list[str]], np.ndarray]]) -> li
         kept = (loss[:, 0] - loss[:, 2]).mean() / (loss[:, 0] - loss[:, 1]).mean()
         remarks.append(
             f"- {name}: on average, `available=` achieves {kept:.1%} of the reduction in log loss that refitting "
-            f"achieves over the null model. The null model is better than `available=` on "
-            f"{np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} subsets, and better than the refitted model on "
-            f"{np.sum(loss[:, 1] > loss[:, 0])}. `available=` beats the refitted model on {np.sum(excess < 0)} "
-            f"subsets. The excess is largest for this subset: {', '.join(worst)}."
+            "achieves compared with the null model. The null model is better than `available=` on "
+            f"{np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} subsets and better than the refitted model on "
+            f"{np.sum(loss[:, 1] > loss[:, 0])} subsets. `available=` is better than the refitted model on "
+            f"{np.sum(excess < 0)} subsets. The excess is largest if only "
+            f"{' and '.join(part for part in (', '.join(worst[:-1]), worst[-1]) if part)} "
+            f"{'are' if len(worst) > 1 else 'is'} available."
         )
     return [*lines, "", *remarks]
 
@@ -197,11 +199,11 @@ HEAD = """\
 
 Made by `python experiments/classification.py --write docs/results/classification.md`.
 
-Prices are Turney's, in Canadian dollars. `alpha` is fixed, not tuned: 1e-2 for heart and 1e-4 for thyroid. Each
-budget buys the longest prefix of the learned sequence that it can pay for. Cheapest first takes groups of equal price
-in the order in which the data list them. Two methods are shown for reference and are not ranked. One is a sequence
-made for each budget (`max_cost`), which is not anytime and skips groups that do not fit. The other is logistic
-regression on all features (the last stage).
+The prices were published by Turney and are in Canadian dollars. `alpha` is not tuned but fixed, at 1e-2 for heart and
+1e-4 for thyroid. Each budget buys the longest affordable prefix of the learned sequence. *Cheapest first* sorts the
+groups by price; groups with equal prices keep the order that they have in the data. Two methods are shown for reference
+and are not ranked. One learns a new sequence for each budget (`max_cost`). It is not an anytime method, and it skips
+groups that the budget cannot pay for. The other is logistic regression on all features (the last stage).
 """
 
 
@@ -216,9 +218,10 @@ def report(effort: Effort) -> list[str]:
         HEAD,
         f"## Heart: {effort.repeats} × {effort.folds}-fold stratified cross-validation, {len(heart.target)} patients",
         "",
-        f"Numbers are means over the {effort.repeats * effort.folds} folds ± standard error. Folds of different "
-        f"repeats share patients, so these standard errors are too small for conclusions about new patients. Methods "
-        f"are compared fold by fold, and a difference of one standard error is not proof.",
+        f"Numbers are means over the {effort.repeats * effort.folds} folds ± standard error. Because folds of "
+        "different repeats share patients, these standard errors are too small for conclusions about new patients. "
+        "Methods are compared by paired differences over folds, and a difference of one standard error is not "
+        "conclusive.",
         "",
         *quality_section("Heart", BUDGETS["heart"], mean, folds, divisor),
     ]
@@ -227,9 +230,9 @@ def report(effort: Effort) -> list[str]:
     lines += [
         f"## Thyroid: fixed split, {np.sum(~thyroid.is_test)} training and {len(test)} test rows, 3 classes",
         "",
-        f"Scores are measured on the test rows, and standard errors come from {effort.resamples} bootstrap samples. "
-        "The AUC is the mean over the three classes, each against the rest. Always predicting the largest class gives "
-        f"an accuracy of {np.bincount(test).max() / len(test):.3f}.",
+        "Scores are measured on the test rows, and their standard errors are estimated from "
+        f"{effort.resamples} bootstrap samples. The AUC is the mean of three one-vs-rest AUCs, one per class. Always "
+        f"predicting the largest class gives an accuracy of {np.bincount(test).max() / len(test):.3f}.",
         "",
         *quality_section("Thyroid", BUDGETS["thyroid"], point, boot, 1.0),
     ]
@@ -250,9 +253,9 @@ def report(effort: Effort) -> list[str]:
         "",
         "The table compares the held-out log loss of `predict_proba(available=subset)` with the log loss of a model "
         'refitted on exactly these groups, and with the log loss of the class frequencies alone ("null"). Excess is '
-        "the log loss with `available=` minus the log loss of the refitted model. For each subset, the size is drawn "
-        f"first and then the groups. Results for heart are means over {effort.folds} folds; results for thyroid are "
-        "for its fixed split. The [page on subsets](subsets.md) has newer results.",
+        "the log loss with `available=` minus the log loss of the refitted model. Each subset is drawn at random, "
+        f"first its size and then its groups. Results for heart are means over {effort.folds} folds, and results for "
+        "thyroid are measured on its fixed split. There are newer results on the [page on subsets](subsets.md).",
         "",
         *subset_section(results),
         "",

@@ -110,7 +110,7 @@ class HeldOutGain:
 
 
 def orders(X: np.ndarray, Y: np.ndarray, groups: FeatureGroups, alpha: float) -> dict[str, AnytimeRegressor]:
-    """Return the models of every way to choose, all with the same ridge constant."""
+    """Return a model for every way to choose groups, all with the same ridge constant."""
     found = {PAPER: AnytimeRegressor(groups, alpha=alpha).fit(X, Y)}
     for correction in CORRECTIONS:
         found[f"correction {correction:g}"] = AnytimeRegressor(groups, alpha=alpha, correction=correction).fit(X, Y)
@@ -131,13 +131,13 @@ class Result:
     factor: float
 
     def gap(self, name: str) -> tuple[float, float]:
-        """Return the mean over budgets less that of the paper's choice, and its standard error."""
+        """Return the difference of the mean over budgets from the paper's choice, and its standard error."""
         gaps = self.means[name] - self.means[PAPER]
         return float(gaps.mean()), float(gaps.std(ddof=1) * self.factor)
 
 
 def evaluated(name: str, rows: np.ndarray, held: np.ndarray) -> dict[str, dict[str, list[float]]]:
-    """Choose on the training rows; return mean over budgets, scores at budgets and of plans, by the way to choose."""
+    """Choose on the training rows; for each way, return the mean over budgets and the scores of prefixes and plans."""
     load, alpha = TASKS[name]
     data = load()
     X, Y, groups = np.asarray(data.data, dtype=float), numbers_of(data.target), data.feature_groups
@@ -157,7 +157,7 @@ def evaluated(name: str, rows: np.ndarray, held: np.ndarray) -> dict[str, dict[s
 
 
 def measure(effort: Effort, pool: ProcessPoolExecutor) -> dict[str, Result]:
-    """Choose on every training set, and evaluate on the rows held out; folds are shared among processes."""
+    """Choose on every training set, and evaluate on the held-out rows; the folds run in parallel processes."""
     jobs = {}
     for name in effort.tasks:
         folds = RepeatedKFold(n_splits=effort.folds, n_repeats=effort.repeats, random_state=0)
@@ -187,19 +187,19 @@ are coded as 0/1 indicators.
 Four ways to choose groups are compared. *gain on the training rows* is the paper's choice (`correction=0`).
 *correction c* subtracts c·σ̂²d/n from the gain of a group of d columns. *gain on 5 held-out folds* orders groups by
 their gain on held-out folds of the training rows. *correction by CV* is `AnytimeRegressorCV` with the same ridge
-constant, which chooses a correction of 0 or 1.
+constant; it chooses between a correction of 0 and 1 by cross-validation.
 
-*mean* is the mean over all budgets. *less the first* is the paired difference from the paper's choice ± standard
-error, corrected for the training rows that folds share. The other columns show R² at shares of the total cost, for
-prefixes of one order and for plans. The first table lists the data on which a choice is better or worse than the
-paper's choice by more than a standard error.
+*mean* is the mean over all budgets. *difference* is the mean paired difference from the paper's choice, with a standard
+error that is corrected for the overlap of the training rows between folds. The other columns show R² at budgets of 5 to
+50 % of the total cost, for prefixes of one order and for plans. The first table lists the data on which a choice is
+better or worse than the paper's choice by more than a standard error.
 """
 
 
 def table(result: Result) -> list[str]:
     """Return the scores of every way to choose."""
     heads = [f"{share:.0%}" for share in SHARES]
-    lines = [f"| choice | mean | less the first | {' | '.join(heads)} |", "|---" * (3 + len(heads)) + "|"]
+    lines = [f"| choice | mean | difference | {' | '.join(heads)} |", "|---" * (3 + len(heads)) + "|"]
     for way, values in result.means.items():
         gap, error = result.gap(way)
         cells = [f"{values.mean():.4f}", "" if way == PAPER else f"{gap:+.4f} ± {error:.4f}"]

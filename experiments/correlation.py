@@ -1,4 +1,4 @@
-"""Why FR and OMP hardly differ on the generated data: it depends on how the groups depend on each other.
+"""Why FR and OMP hardly differ on the generated data: the difference depends on the correlation between groups.
 
 ``python experiments/correlation.py --write docs/results/correlation.md`` (about 4 minutes on two cores); ``--quick``
 runs a tiny version. Every sentence about who wins is computed from the numbers.
@@ -29,7 +29,7 @@ NOISE, POSITIVE = 0.03, 0.239
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to run: rows for training and as many for testing, seeds, and the settings."""
+    """How much to run: the number of training rows (and of test rows), of seeds, and the settings."""
 
     rows: int = 10_000
     seeds: int = 8
@@ -43,7 +43,7 @@ QUICK = Effort(rows=1000, seeds=2, weights=(0.0, 4.0), factors=(2,), shares=(0.0
 
 @dataclass(frozen=True)
 class Found:
-    """For every seed: held-out timeliness of FR and OMP, and the redundancy of groups when OMP chose them."""
+    """For every seed: held-out timeliness of FR and OMP, and the redundancy of groups in OMP's order."""
 
     forward: np.ndarray
     omp: np.ndarray
@@ -56,7 +56,7 @@ class Found:
 
 
 def shared_factors(seed: int, rows: int, weight: float, factors: int) -> tuple[np.ndarray, np.ndarray, FeatureGroups]:
-    """Return the generator's data with other constants: how much all groups share, and through how many factors."""
+    """Return data from the generator with a given weight and number of the factors that all groups share."""
     with (
         patch.object(paper_shapes, "SHARED_WEIGHT", weight),
         patch.object(paper_shapes, "N_SHARED_FACTORS", factors),
@@ -92,7 +92,7 @@ def derived_groups(seed: int, rows: int, share: float) -> tuple[np.ndarray, np.n
 
 
 def redundancy(moments: Moments, model: AnytimeRegressor) -> float:
-    """Return the share of a group's variance that the groups before it explain, mean over columns in the order used."""
+    """Return the share of a group's variance that the groups before it in the order explain, averaged over columns."""
     columns = [c for g in model.order_ for c in model.feature_groups_.columns[g]]
     sizes = [len(model.feature_groups_.columns[g]) for g in model.order_]
     scatter = moments.scatter[np.ix_(columns, columns)]
@@ -152,19 +152,19 @@ HEAD = """\
 
 Made by `python experiments/correlation.py --write docs/results/correlation.md`.
 
-In the paper, the timeliness of FR is 0.002 to 0.012 higher than the timeliness of OMP; on the generated data of these
-pages it is less than 0.001 higher ([tables](tables.md)). The two rules differ in one matrix. OMP scores a group by
-r_g' C_g⁻¹ r_g, and FR by r_g' (C_g − C_gS C_S⁻¹ C_Sg)⁻¹ r_g. FR removes the part of a group that the chosen groups S
-explain. OMP does not, so it underestimates groups that depend on the chosen groups.
+In the paper, the timeliness of FR is 0.002 to 0.012 higher than the timeliness of OMP. On the generated data of these
+pages, the difference is less than 0.001 ([tables](tables.md)). The two rules differ in one matrix. OMP scores a group
+by r_g' C_g⁻¹ r_g, and FR by r_g' (C_g − C_gS C_S⁻¹ C_Sg)⁻¹ r_g. FR removes from a group the part that the chosen groups
+S explain. OMP does not, so it underestimates groups that depend on the chosen groups.
 
 If groups are independent, both scores are the same. If the chosen groups explain the same share of every other group,
-OMP underestimates all of these groups equally, and the order is also the same. The rules differ when groups depend on
+OMP underestimates all of these groups equally, so the order is again the same. The rules differ when groups depend on
 the chosen groups to different degrees and still carry information of their own.
 
-This experiment therefore varies only this dependence; the generators keep their other defaults. All generated data
-have the Agricultural shape. Timeliness is measured on held-out rows, with linear interpolation, up to OMP's
-0.97-stopping cost. *Redundancy* is the share of a group's variance that the groups before it in OMP's order explain,
-averaged over columns.
+This experiment therefore varies only the dependence between groups. All other settings of the generators keep their
+defaults, and all generated data have the Agricultural shape. Timeliness is measured on held-out rows, with linear
+interpolation, up to OMP's 0.97-stopping cost. *Redundancy* is the share of a group's variance that is explained by the
+groups before it in OMP's order, averaged over columns.
 """
 
 
@@ -219,11 +219,11 @@ def report(effort: Effort) -> Page:
     largest = max(found.gap.max() for found in (*shared.values(), *derived.values()))
     top = max(float(found.gap.mean()) for found in (*shared.values(), *derived.values()))
     rows = f"{effort.rows:,} training and {effort.rows:,} test rows"
-    page = Page([HEAD, f"Each setting is repeated with {effort.seeds} seeds, with {rows} each.", ""])
+    page = Page([HEAD, f"Each setting is run with {effort.seeds} random seeds. Each run has {rows}.", ""])
     page.show("correlation", figure(shared, derived), "FR − OMP against the dependence between groups")
-    page.add("## All groups share factors (the generator, two constants varied)", "")
+    page.add("## All groups share factors (two constants of the generator are varied)", "")
     page.add(*table("factors, weight", {f"{f}, {w:g}": found for (f, w), found in shared.items()}))
-    page.add("## Half of the groups repeat another, up to a share of their variance", "")
+    page.add("## Half of the groups repeat another group, up to a share of their variance", "")
     page.add(*table("share", {f"{s:g}": found for s, found in derived.items()}))
     page.add(
         f"With repeated groups, the mean difference is largest at a share of {peak:g} "
@@ -231,14 +231,13 @@ def report(effort: Effort) -> Page:
         f"{min(derived):g}. The largest difference on a single data set is {largest:+.4f}. The paper's differences are "
         "+0.0019 to +0.0063 (Yahoo!) and +0.0119 (Agricultural). The largest mean difference on this page, "
         f"{top:+.4f}, {'reaches' if top >= 0.0019 else 'does not reach'} the paper's range for Yahoo! "
-        f"{'but' if 0.0019 <= top < 0.0119 else 'and'} {'reaches' if top >= 0.0119 else 'does not reach'} the paper's "
-        "difference for Agricultural.",
+        f"{'or' if top < 0.0019 else 'but not' if top < 0.0119 else 'and'} the paper's difference for Agricultural.",
         "",
-        "It is not known how much the groups in the paper's Agricultural data depend on each other. Features computed "
-        "from the same measurements would produce groups that repeat each other to different degrees, but this is a "
-        "guess.",
+        "It is not known how much the groups in the paper's Agricultural data depend on each other. If their features "
+        "are computed from the same measurements, the groups repeat each other to different degrees, but this is only "
+        "a guess.",
         "",
-        "## Real data, squared loss, in sample, whole cost",
+        "## Real data: squared error on the training rows, up to the total cost",
         "",
         "| data | redundancy | FR − OMP |",
         "|---|---|---|",

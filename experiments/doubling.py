@@ -27,7 +27,7 @@ BUDGET_SHARE = 4.0
 
 @dataclass(frozen=True)
 class Effort:
-    """Groups of the illustration (2^groups sets are valued), its draws, orders of magnitude, rows generated."""
+    """Groups of the illustration (2^groups sets are evaluated), draws, orders of magnitude, and generated rows."""
 
     groups: int = 14
     draws: int = 20
@@ -54,15 +54,15 @@ class Run:
         return np.array([total[sequence.stage_at(budget)] for budget in self.budgets])
 
     def worst(self, schedule: str) -> float:
-        """Least F(G_B)/F(best set of cost B/4) over all budgets from the cheapest group on."""
+        """Smallest F(G_B)/F(best set of cost B/4) over all budgets."""
         return float(np.min(self.explained(schedule) / self.best_quarter))
 
 
 def problem(groups: int, decades: float, seed: int) -> tuple[Moments, FeatureGroups]:
-    """Return groups whose value grows a little faster than their cost, costs spread over orders of magnitude.
+    """Return groups with costs over orders of magnitude, whose value grows a little faster than their cost.
 
-    Columns are exactly uncorrelated, so that cheap ones are no proxies of expensive ones; the part of group g in y has
-    a variance of cost_g^1.3, times a log-normal factor.
+    Columns are exactly uncorrelated, so that cheap columns are no proxies for expensive ones. The contribution of group
+    g to y has a variance of cost_g^1.3, times a log-normal factor.
     """
     rng = np.random.default_rng(seed)
     costs = 10.0 ** np.sort(rng.uniform(0.0, decades, groups)) if decades else np.ones(groups)
@@ -95,7 +95,7 @@ def same_from(first: GroupSequence, second: GroupSequence) -> int:
 
 
 def real(rows: int) -> dict[str, tuple[Moments, FeatureGroups]]:
-    """Return data with costs of their own."""
+    """Return the data that have their own costs."""
     found = {}
     loaded = {
         "NHANES": load_nhanes(),
@@ -119,12 +119,12 @@ HEAD = """\
 Made by `python experiments/doubling.py --write docs/results/doubling.md`.
 
 **The paper** warns (Figure 1) that greedy "may choose expensive features early; until they are computed, we have no
-bounds". With doubling, the next group costs no more than all groups before it together. This "prevents early
+bounds". With doubling, the next group costs no more than all earlier groups together. This "prevents early
 computation of expensive features and induces a smoother increase of total cost; in most real-world data-sets, the two
 are identical after few steps because feature costs are often in a narrow range".
 
-*Doubling* is the version in this library: if no remaining group is cheap enough, it takes the cheapest. The rule is
-`forward`. All figures are for the training data.
+*Doubling* is budgetline's version: if none of the remaining groups is cheap enough, it buys the cheapest of them. The
+rule is `forward`. All figures are measured on the training data.
 """
 
 
@@ -170,14 +170,16 @@ def report(effort: Effort) -> Page:
     worst = {d: {s: [r.worst(s) for r in runs] for s in SCHEDULES} for d, runs in solved.items()}
     page = Page([HEAD, f"## Costs over orders of magnitude: {effort.groups} columns, {effort.draws} draws each", ""])
     page.add(
-        "Columns are uncorrelated. Their value grows a little faster than their cost (as cost^1.3, with scatter), so "
-        "that expensive groups have a higher gain per cost. The best sets are exact. At each budget, F (the reduction "
-        "of the loss) of the affordable prefix is divided by F of the best set for a quarter of the budget. The worst "
-        "budget is the budget with the smallest ratio. Budgets start at four times the smallest cost.",
+        "The columns are uncorrelated. Their value grows a little faster than their cost (as cost^1.3, times a random "
+        "factor), so expensive groups tend to have a higher gain per cost. The best sets are found by an exact search. "
+        "At each budget, F (the reduction of the loss) of the affordable prefix is divided by F of the best set for a "
+        "quarter of the budget. The worst budget is the budget at which this ratio is smallest. The smallest budget is "
+        "four times the smallest cost.",
         "",
     )
     page.show("doubling", figure(solved[max(solved)][0], worst), "Greedy and doubling against cost")
-    page.add("| method | " + " | ".join(f"{d:g} decades" for d in worst) + " |", "|---" * (1 + len(worst)) + "|")
+    heads = [f"{d:g} decade{'s' * (d != 1)}" for d in worst]
+    page.add(f"| method | {' | '.join(heads)} |", "|---" * (1 + len(worst)) + "|")
     for s in SCHEDULES:
         cells = [f"{np.median(w[s]):.3f} (least {min(w[s]):.3f})" for w in worst.values()]
         page.add(f"| {s}, worst ratio: median | {' | '.join(cells)} |")
@@ -185,9 +187,9 @@ def report(effort: Effort) -> Page:
     ahead = sum(d > g for d, g in zip(widest["doubling"], widest["greedy"], strict=True))
     page.add(
         "",
-        f"- If costs span {max(worst):g} decades, the worst ratio of doubling is better than the worst ratio of "
-        f"greedy. This **{'holds' if ahead == effort.draws else 'does not hold on all draws** but **holds'}** on "
-        f"{ahead} of {effort.draws} draws.",
+        f"- If costs span {max(worst):g} decades, the claim that the worst ratio of doubling is better than the worst "
+        f"ratio of greedy **{'holds' if ahead == effort.draws else 'does not hold on all draws, only'}** on {ahead} "
+        f"of {effort.draws} draws.",
     )
     area = {
         s: np.mean([timeliness(r.sequences[s], interpolation="step") for r in solved[max(solved)]]) for s in SCHEDULES
@@ -216,7 +218,7 @@ def report(effort: Effort) -> Page:
             f"{area['greedy']:.4f} | {area['doubling']:.4f} |"
         )
     early = "a few steps (at most a quarter of the groups)"
-    page.add("", f"- On {few} of {len(found)} data sets, the two orders are identical after {early}.", "")
+    page.add("", f"The two orders become identical after {early} on {few} of {len(found)} data sets.", "")
     return page
 
 

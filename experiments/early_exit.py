@@ -1,4 +1,4 @@
-"""What early exit saves, whether it beats a fixed budget, and whether its probabilities are honest: heart and thyroid.
+"""What early exit saves, whether it beats a fixed budget, and whether its probabilities are right: heart and thyroid.
 
 ``python experiments/early_exit.py --write docs/results/early_exit.md``; ``--quick`` runs a tiny version. Every sentence
 about who is better is computed from the numbers.
@@ -35,7 +35,7 @@ REGRESSION, PLAIN = "regression", "unconditional"
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to run: (repeats, folds) of cross-validation, splits for calibration, patients through the runner."""
+    """How much to run: (repeats, folds) of cross-validation, splits for calibration, and patients in the runner."""
 
     folds: dict[str, tuple[int, int]]
     splits: dict[str, int]
@@ -53,7 +53,7 @@ def stage_scores(model: AnytimeClassifier, X: np.ndarray) -> np.ndarray:
 
 
 def decisions(scores: np.ndarray) -> np.ndarray:
-    """Return the number of the class that scores (…, P) decide for."""
+    """Return the position of the class that the scores (…, P) predict."""
     return (scores[..., 0] > 0).astype(int) if scores.shape[-1] == 1 else scores.argmax(axis=-1)
 
 
@@ -113,7 +113,7 @@ def first_below(chance: np.ndarray, below: float) -> np.ndarray:
 
 
 def auc(truth: np.ndarray, p: np.ndarray, classes: np.ndarray) -> float:
-    """Return the AUC, of several classes the mean, each against the rest."""
+    """Return the AUC; for several classes, the mean of the one-vs-rest AUCs."""
     binary = len(classes) == 2
     return float(
         roc_auc_score(truth, p[:, 1]) if binary else roc_auc_score(truth, p, multi_class="ovr", labels=classes)
@@ -189,12 +189,12 @@ def savings_verdict(figures: np.ndarray) -> str:
         gain, error = paired(figures[:, t, 2] - figures[:, t, 5])
         if np.abs(figures[:, t, 0] - figures[:, 0, 0]).max() > 0:
             (better if gain > 2 * error else worse if gain < -2 * error else open_).append(f"{below:g}")
-    found = {"more accurate": better, "less accurate": worse, "as accurate (within two standard errors)": open_}
+    found = {"more accurate": better, "less accurate": worse, "equally accurate (within two standard errors)": open_}
     above = [f"{below:g}" for t, below in enumerate(THRESHOLDS) if below and figures[:, t, 4].mean() >= below]
     kept = (
-        f"At {listed(above, 'and')}, the share of decisions that differ is above the threshold"
+        f"At a threshold of {listed(above, 'or')}, the share of decisions that differ is above the threshold"
         if above
-        else "At every threshold, the share of decisions that differ is below the threshold"
+        else "The share of decisions that differ is always below the threshold"
     )
     verdict = ", and ".join(f"{what} at {listed(at, 'or')}" for what, at in found.items() if at)
     verdict = verdict.replace(" at ", " at a threshold of ", 1)
@@ -220,9 +220,9 @@ def lowest_differ(found: dict[str, np.ndarray]) -> list[str]:
 
 
 def calibration(data: Bunch, name: str, effort: Effort) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Return estimated chances, whether the decision changed, and the slopes of the first stages (first score).
+    """Return estimated probabilities, whether the decision changed, and the slopes of the first stages (first score).
 
-    Half of the rows fit the model, a quarter may teach the early exit instead of them, the last quarter evaluates.
+    The model is fitted to half of the rows, early exit to the same rows or another quarter. The rest is held out.
     """
     estimates: dict[str, list[np.ndarray]] = {}
     changed, slopes = [], []
@@ -267,7 +267,7 @@ def scores_of(p: np.ndarray, changed: np.ndarray) -> tuple[float, float]:
 
 
 def calibration_verdict(estimates: dict[str, np.ndarray], changed: np.ndarray) -> str:
-    """Say which way of estimating is closer to what happened."""
+    """Say which way of estimating has the lowest log loss."""
     loss = {way: scores_of(p, changed)[0] for way, p in estimates.items()}
     best = min(loss, key=loss.__getitem__)
     rate = f"The observed rate of changed decisions is {changed.mean():.4f}."
@@ -280,28 +280,28 @@ HEAD = """\
 Made by `python experiments/early_exit.py --write docs/results/early_exit.md`.
 
 `EarlyExit` stops the run for a patient at the first stage where the estimated probability that the remaining groups
-change the decision is below a threshold. Prices are Turney's, in Canadian dollars. `alpha` is fixed: 1e-2 for heart
-and 1e-4 for thyroid. The exit is learned on the training rows of the model, as most users would do. All figures are
-for held-out rows: the mean over folds ± standard error. Folds of different repeats share patients, so the standard
-errors are too small for conclusions about new patients.
+change the decision is below a threshold. The prices were published by Turney and are in Canadian dollars. `alpha` is
+fixed at 1e-2 for heart and at 1e-4 for thyroid. Early exit is learned from the training rows of the model, as most
+users would do. All figures are measured on held-out rows and are means over folds ± standard errors. Because folds
+of different repeats share patients, the standard errors are too small for conclusions about new patients.
 
-The fixed budget treats all patients alike: it mixes two neighbouring prefixes of the same sequence at random, so that
-its mean cost equals the mean cost of early exit. "Decisions that differ" is the share of decisions that differ from
-the decisions of the model with all groups. The AUC pools the probabilities at the exit over all stages. A threshold
-below 1/(1 + number of training rows) never stops a run.
+The fixed budget treats all patients alike. Each patient gets one of two neighbouring prefixes of the same sequence,
+chosen at random so that the mean cost equals the mean cost of early exit. "Decisions that differ" is the share of
+decisions that differ from the decisions of the model with all groups. The AUC is computed from the probabilities at
+the exits, pooled over all stages. With a threshold below 1/(1 + number of training rows), no run ever stops early.
 """
 
 HONEST = """\
 ## Is the estimated probability honest?
 
-The model is fitted on half of the rows. The exit is learned on the same rows ("training rows") or on another quarter
-of the rows ("other rows"). The last quarter is held out, and every stage except the last is evaluated on it. Each
-cell describes the estimates in its interval: first their mean, then (after the arrow) how often the decision actually
-changed.
+The model is fitted on half of the rows. Early exit is learned from the same rows ("training rows") or from another
+quarter of the rows ("other rows"). The last quarter is held out, and every stage except the last is evaluated on it. A
+cell describes the estimates that lie in the interval of its column: it shows their mean and, after the arrow, how often
+the decision actually changed.
 
 "Regression" is `EarlyExit`, which regresses the final score on the score so far and draws residuals from the rows on
-which it was learned. "Unconditional" ignores the score so far: it adds the change that the remaining groups made on
-these rows.
+which it was learned. "Unconditional" ignores the score so far: it adds to every score the changes that the remaining
+groups made on these rows.
 """
 
 
@@ -317,10 +317,11 @@ def report(effort: Effort) -> list[str]:
         how = f"{repeats} × {folds}-fold stratified cross-validation, {len(data.target)} rows"
         lines += [f"## {name}: {how}", "", *savings_section(found[REGRESSION], data.feature_groups.costs.sum()), ""]
         lines += [savings_verdict(found[REGRESSION]), ""]
-        same = f"{checked} runs of `AnytimeRunner` stopped at the same stages with the same probabilities."
-        lines += [f"As a check, {same}", ""]
+        same = "All runs stopped at the same stages, with the same probabilities."
+        lines += [f"As a check, predictions were repeated in {checked} runs of `AnytimeRunner`. {same}", ""]
         lines += [
-            "The next table shows the cost and the share of decisions that differ, with and without the regression.",
+            "The next table shows the mean cost and the share of decisions that differ, for estimates with and without "
+            "the regression that is described below.",
             "",
             *lowest_differ(found),
             "",

@@ -1,4 +1,4 @@
-"""How close greedy sequences come to the best of all sequences, and their prefixes to the best of all sets.
+"""How close greedy sequences come to the best sequence, and their prefixes to the best sets.
 
 ``python experiments/exact.py --write docs/results/exact.md``; ``--quick`` runs a tiny version. Every sentence about who
 wins is computed from the numbers.
@@ -63,7 +63,7 @@ class Problem:
 
 
 def indicators(labels: np.ndarray) -> np.ndarray:
-    """Return one 0/1 column per class: squared error on these is what a linear classifier without a link minimises."""
+    """Return one 0/1 column per class, as targets of a linear classifier that minimises squared error."""
     return (labels[:, None] == np.unique(labels)).astype(float)
 
 
@@ -85,7 +85,7 @@ def drawn(groups: FeatureGroups, count: int, seed: int) -> FeatureGroups:
 
 
 def priced(data: str, X: np.ndarray, Y: np.ndarray, groups: Any) -> Iterator[Problem]:
-    """Yield data without prices at a cost of 1 each, and at costs between 1 and 100, log-uniform, from a seed."""
+    """Yield data without prices, with costs of 1 and with random costs between 1 and 100 (log-uniform)."""
     moments = Moments.from_data(X, Y)
     same = FeatureGroups.singletons(X.shape[1]) if groups is None else FeatureGroups(groups)
     yield Problem(data, "cost 1 each", moments, same)
@@ -153,7 +153,7 @@ def digits() -> Iterator[Problem]:
 
 
 def generated() -> Iterator[Problem]:
-    """Yield 15 groups drawn from data of the shapes of the paper's, with the generators' costs."""
+    """Yield 15 groups, drawn from generated data of the paper's shapes, with the generators' costs."""
     for data, make in (("agricultural", make_agricultural), ("yahoo", make_yahoo)):
         for seed in range(DRAWS):
             bunch = make(5000, random_state=seed)
@@ -260,8 +260,8 @@ def verdict(column: dict[str, np.ndarray]) -> list[str]:
     return [
         f"`{by_mean}` has the best mean ({means[by_mean]:.4f})"
         + (f" and {worst}. " if by_mean == by_worst else f", and `{by_worst}` has {worst}. ")
-        + f"Compared with the best sequence, `forward` loses {loss.mean():.2f} % on average (median "
-        f"{np.median(loss):.2f} %). It loses more than 1 % on {np.sum(loss > 1)} of {len(loss)} problems.",
+        + f"Compared with the best sequence, `forward` loses {loss.mean():.2f} % of the timeliness on average (median "
+        f"{np.median(loss):.2f} %), and more than 1 % on {np.sum(loss > 1)} of {len(loss)} problems.",
         "",
         *versus(column, [other for other in METHODS if other != "forward"]),
     ]
@@ -276,11 +276,11 @@ def timeliness_section(results: list[Result]) -> list[str]:
         lines += [f"### Up to {stop}, {interpolation} interpolation", "", *table(column, names), ""]
         if empty := int(np.isnan(column["forward"]).sum()):
             which = "problem is" if empty == 1 else "problems are"
-            lines += [f"{empty} {which} left out, because no sequence has any area before the stop.", ""]
+            lines += [f"{empty} {which} left out, because every sequence has an area of 0 in this range.", ""]
         if late := int(np.sum(column["forward"] == 0)):
             lines += [
-                f"On {late} problem{'s' * (late > 1)}, `forward` completes its first group only at the stop, so the "
-                "area under its curve is 0.",
+                f"On {late} problem{'s' * (late > 1)}, `forward` completes its first group only at the end of this "
+                "range, so the area under its curve is 0.",
                 "",
             ]
         lines += verdict(column)
@@ -288,22 +288,22 @@ def timeliness_section(results: list[Result]) -> list[str]:
 
 
 def budget_section(results: list[Result]) -> list[str]:
-    """Return the shares of the best set of the same budget that prefixes explain."""
+    """Return how much prefixes explain, as a share of what the best set for the same budget explains."""
     names = [r.problem.name for r in results]
     lines = []
     for k, share in enumerate(BUDGETS):
         column = {m: np.array([r.at_budgets[m][k] for r in results]) for m in (*METHODS, EXACT, REPLANNED)}
         lines += [f"### {share * 100:.0f} % of the total cost", "", *table(column, names), ""]
         if empty := int(np.isnan(column["forward"]).sum()):
-            which, them = ("problem is", "it") if empty == 1 else ("problems are", "them")
-            lines += [f"{empty} {which} left out, because this budget buys nothing in {them}.", ""]
+            which = "problem is" if empty == 1 else "problems are"
+            lines += [f"{empty} {which} left out, because nothing can be bought within this budget.", ""]
         ranked = sorted(METHODS, key=lambda m: -float(np.nanmean(column[m])))
         lines += [f"Among the sequences, `{ranked[0]}` has the best mean.", "", *versus(column, (EXACT, REPLANNED))]
     return lines
 
 
 def worst_section(results: list[Result]) -> list[str]:
-    """Return both orders of the problems on which forward regression loses most."""
+    """Return both orders for the problems on which forward regression loses most."""
     lines = ["| problem | forward / best | order of forward | best order |", "|---|---|---|---|"]
     for r in sorted(results, key=lambda r: float(r.ratios["forward"][0]))[:5]:
         orders = [" ".join(s.groups) for s in (r.sequences["forward"], r.best[SETTINGS[0]])]
@@ -332,24 +332,25 @@ HEAD = """\
 
 Made by `python experiments/exact.py --write docs/results/exact.md`.
 
-For up to 18 groups, the best sequence and the best set at every budget can be found exactly. Each of the 2^J sets is
-evaluated, and dynamic programming over sets finds the sequence with the largest area under the curve of F (the
+For up to 18 groups, the best sequence and the best set at every budget can be found exactly. All 2^J sets of J groups
+are evaluated, and dynamic programming over the sets finds the sequence with the largest area under the curve of F (the
 reduction of the loss) against cost. All figures are ratios to this optimum, so 1 is optimal. They are measured on
 training data and say nothing about new data.
 
-The loss is squared error, and `alpha` is 1e-5. Classes are coded as 0/1 indicators, unless the name of a problem says
-that its target is one class, or the label as a number. The methods `doubling`, `cheapest` and `no-cost` use the rule
-`forward`.
+The loss is squared error, and `alpha` is 1e-5. Classes are coded as 0/1 indicators, unless the name of the problem says
+that the target is a single class, or the class label treated as a number. The methods `doubling`, `cheapest` and
+`no-cost` use the rule `forward`.
 
 Heart and thyroid (dollars) and NHANES (scores of inconvenience) have real costs. The costs of agricultural and yahoo
-are generated with the data. Other data have made-up costs: 1 per group, 1 per column if groups differ in size, or
-log-uniform draws between 1 and 100. "15 drawn" means a random selection of 15 groups. The number of a draw is its
-random seed. Problems from the same data are not independent, and data with many problems count more in the means.
+are generated together with the data. Other data have made-up costs: 1 per group, 1 per column if groups differ in size,
+or random costs between 1 and 100 (log-uniform). "15 drawn" means that 15 groups were selected at random. The number of
+a draw is its random seed. Problems from the same data are not independent, and data with many problems have more weight
+in the means.
 
-There is a reason why `forward` is so good with step interpolation. Suppose that g and h are bought directly after the
-set S. Exchanging them changes the area under the curve by c(g) c(h) (r_h − r_g), where r_g = (F(S ∪ g) − F(S))/c(g).
-A sequence that always buys at the best rate r therefore cannot be improved by exchanging neighbours, only by longer
-moves. With linear interpolation, an exchange of neighbours may improve it.
+There is a reason why `forward` is so good with step interpolation. Suppose that the groups g and h are bought, in this
+order, directly after the set S. Exchanging them changes the area under the curve by c(g) c(h) (r_h − r_g), where
+r_g = (F(S ∪ g) − F(S))/c(g). A sequence that always buys the group with the best rate r therefore cannot be improved by
+exchanging neighbours, only by longer moves. With linear interpolation, exchanging neighbours may improve the sequence.
 """
 
 
@@ -360,23 +361,25 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
     return [
         HEAD,
         f"There are {len(results)} problems with {min(len(r.problem.groups) for r in results)} to "
-        f"{max(len(r.problem.groups) for r in results)} groups. For one problem, finding the best sequence in each of "
-        f"the four settings below and all best sets took {np.median([r.seconds for r in results]):.2f} s in the median "
-        f"and at most {slowest.seconds:.1f} s ({slowest.problem.name}).",
+        f"{max(len(r.problem.groups) for r in results)} groups. For each problem, the exact search finds the best "
+        "sequence in each of the four settings below, and the best set at each budget. This took "
+        f"{np.median([r.seconds for r in results]):.2f} s for the median problem and {slowest.seconds:.1f} s for the "
+        f"slowest problem, “{slowest.problem.name}”.",
         "",
         "## Timeliness relative to the best sequence",
         "",
         "Step interpolation keeps the value of a stage until the next stage is complete. Linear interpolation, as in "
         "the paper, connects stages with straight lines. Timeliness is measured up to the total cost, and up to the "
-        "cost at which `omp` has reached 97 % of the fraction that it explains in the end.",
+        "cost at which `omp` has reached 97 % of what it finally explains.",
         "",
         *timeliness_section(results),
         "## F at a budget relative to the best set",
         "",
         "A budget buys the longest affordable prefix of a sequence. The best set for one budget need not contain the "
-        "best set for a smaller budget, so in general no sequence is the best at every budget. The tables also show "
-        f"two references. {EXACT.capitalize()} has the largest area (step interpolation, total cost). A plan made for "
-        "the budget is not anytime, and it skips groups that do not fit.",
+        "best set for a smaller budget, so in general no sequence is best at every budget. The tables also show two "
+        f"references. “{EXACT.capitalize()}” has the largest area with step interpolation up to the total cost. "
+        f"“{REPLANNED.removeprefix('forward, ').capitalize()}” is not an anytime method, and it skips groups that the "
+        "budget cannot pay for.",
         "",
         *budget_section(results),
         "## Where forward regression loses most (step interpolation, total cost)",

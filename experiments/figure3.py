@@ -1,7 +1,7 @@
-"""Figure 3 of the paper: the plateau and the α-stopping costs; what is lost if costs are ignored.
+"""Figure 3 of the paper: the plateau, the α-stopping costs, and what is lost if costs are ignored.
 
 ``python experiments/figure3.py --write docs/results/figure3.md`` (about a minute on two cores); ``--quick`` runs a tiny
-version; ``--data FILE … --costs FILE`` takes the real Yahoo! files, see ``ranking.py``. Every sentence is computed from
+version; ``--data FILE … --costs FILE`` reads the real Yahoo! files, see ``ranking.py``. Every sentence is computed from
 the numbers.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from page import GREY, STYLES, Page, draw_curves, panels, run, whose
+from page import GREY, STYLES, Page, draw_curves, panels, run
 from paper_curves import plateau
 from ranking import Web, generated
 from sklearn.model_selection import GroupKFold
@@ -48,6 +48,12 @@ def timeliness_gap(found: Comparison, above: str, below: str) -> np.ndarray:
     """Return paired differences of timeliness, fold by fold."""
     by = {m: np.array([row["timeliness"] for row in found.rows if row["method"] == m]) for m in (above, below)}
     return np.asarray(by[above] - by[below])
+
+
+def stated(gap: np.ndarray) -> str:
+    """Return the verdict on paired differences as the end of a sentence that begins with "The claim"."""
+    found = verdict(gap).replace("**equal**", "is open: both are **equal**")
+    return f"is {found}" if found.startswith("**undecided") else found
 
 
 def figure(training: BudgetCurve, stops: dict[float, float], found: Comparison, stop: float) -> Figure:
@@ -105,8 +111,9 @@ def report(effort: Effort, web: Web | None) -> Page:
     page = Page(
         [
             HEAD,
-            f"The data are {'of the ' * (web is None)}{whose(web)}, with n = {len(data.target):,} rows and groups of "
-            f"{SIZE}. The {effort.folds} folds keep the rows of a query together.",
+            f"The data are {'generated in the Yahoo shape' if web is None else web.name}, with n = "
+            f"{len(data.target):,} rows and groups of {SIZE} columns. They are split into {effort.folds} folds, "
+            "and all rows of a query are in the same fold.",
             "",
         ]
     )
@@ -128,13 +135,14 @@ def report(effort: Effort, web: Web | None) -> Page:
     )
     page.add(
         "",
-        f"- The last percent takes {last:.0%} of the total cost (half in the paper). By the paper's rule, the claim "
-        f"that there is a plateau **{'holds' if begins < 1 else 'does not hold'}**"
-        + (f", and the plateau begins at α = {begins:g} (0.99 in the paper)." if begins < 1 else "."),
+        f"- The last percent takes {last:.0%} of the total cost (half in the paper). The claim that there is a "
+        f"plateau, by the paper's rule, **{'holds' if begins < 1 else 'does not hold'}**."
+        + (f" The plateau begins at α = {begins:g} (0.99 in the paper)." if begins < 1 else ""),
         f"- On held-out rows, CS-G-OMP is at least as good as G-OMP at {share:.1%} of the budgets up to the "
         f"{STOP}-stopping cost (smallest difference {gap.min():+.4f}, largest {gap.max():+.4f}). The claim that it is "
         f"at least as good at every budget **{'holds' if share == 1 else 'does not hold'}**.",
-        f"- CS-G-OMP has a higher {STOP}-timeliness than G-OMP: {verdict(timeliness_gap(found, 'CS-G-OMP', 'G-OMP'))}.",
+        f"- The claim that CS-G-OMP has a higher {STOP}-timeliness than G-OMP "
+        f"{stated(timeliness_gap(found, 'CS-G-OMP', 'G-OMP'))}.",
         "",
     )
     return page

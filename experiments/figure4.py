@@ -1,7 +1,7 @@
-"""Figure 4 of the paper: groups whitened against features normalised one by one.
+"""Figure 4 of the paper: whitened groups compared with features that are normalised one by one.
 
 ``python experiments/figure4.py --write docs/results/figure4.md`` (about a minute on two cores); ``--quick`` runs a tiny
-version; ``--data FILE … --costs FILE`` takes the real Yahoo! files, see ``ranking.py``. Every sentence is computed from
+version; ``--data FILE … --costs FILE`` reads the real Yahoo! files, see ``ranking.py``. Every sentence is computed from
 the numbers.
 """
 
@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from figure3 import at_every_budget, timeliness_gap
+from figure3 import at_every_budget, stated, timeliness_gap
 from matplotlib.figure import Figure
 from page import Page, draw_curves, panels, run, whose
 from paper_shapes import make_agricultural
 from ranking import Web, generated
 from sklearn.model_selection import GroupKFold, KFold
-from tables import verdict
 
 from budgetline import AnytimeRegressor, FeatureGroups, compare
 from budgetline.evaluation import Comparison
@@ -48,7 +47,7 @@ class Panel:
 
 
 def panel(title: str, unit: str, X: np.ndarray, y: np.ndarray, groups: FeatureGroups, ridge: float, cv: list) -> Panel:  # type: ignore[type-arg]
-    """Compare whitened with not whitened on one data set."""
+    """Compare selection with and without whitening on one data set."""
     methods = {name: AnytimeRegressor(groups, rule=rule, alpha=ridge) for name, rule in NAMES.items()}
     found = compare(methods, X, y, cv=cv, fraction=STOP, interpolation="linear")
     stop = float(np.mean([row["stop_cost"] for row in found.rows]))
@@ -100,7 +99,7 @@ def report(effort: Effort, web: Web | None) -> Page:
     title = f"(b) {whose(web).removesuffix(' (generated)')}, groups of {SIZE}"
     shown.append(panel(title, "", data.data, data.target, data.groups(SIZE, 0), 1e-5, folds))
     where = f"on the held-out rows of {effort.folds} folds, up to the {STOP}-stopping cost"
-    page = Page([HEAD, f"The curves are measured {where}.", ""])
+    page = Page([HEAD, f"The figure shows curves {where}. The table shows the timeliness of these curves.", ""])
     page.show("figure4", figure(shown), "Whitened and not whitened")
     page.add("| method | " + " | ".join(p.title for p in shown) + " |", "|---" * (1 + len(shown)) + "|")
     for name in NAMES:
@@ -111,8 +110,8 @@ def report(effort: Effort, web: Web | None) -> Page:
         share = at_every_budget(p.found.curves["CS-G-OMP"], p.found.curves["No-Whiten"], p.stop)
         gap = timeliness_gap(p.found, "CS-G-OMP", "No-Whiten")
         page.add(
-            f"- {p.title}, CS-G-OMP > No-Whiten in {STOP}-timeliness: {verdict(gap)}. CS-G-OMP is at least as good at "
-            f"{share:.0%} of the budgets."
+            f"- {p.title}: the claim that CS-G-OMP has a higher {STOP}-timeliness than No-Whiten {stated(gap)}. "
+            f"CS-G-OMP is at least as good at {share:.0%} of the budgets."
         )
     page.add("")
     return page

@@ -106,13 +106,13 @@ HEAD = """\
 Made by `python experiments/hard_instance.py --write docs/results/hard_instance.md`.
 
 There are items x = 1, 2, 3, … with cost x and value eˣ, so F(S) = Σ eˣ. The best set for a budget B is worth about e^B,
-since item B alone contributes nearly all of this value. A sequence is as good at B as the best set for B/C only if it
-has bought an item of cost about B/C. So C is at least B/m(B), where m(B) is the cost of the most expensive item bought
-so far.
+since item B alone contributes nearly all of this value. At budget B, a sequence is as good as the best set for budget
+B/C only if it has bought an item of cost about B/C. The factor C is therefore at least B/m(B), where m(B) is the cost
+of the most expensive item bought so far.
 
-**The paper** proves that B/m(B) cannot stay below 4, and that doubling attains 4. It describes the instance as the
-linear model Y = Σ eⁱ X_i. For that model F = Σ e^{2i}/2, which is not the F of the proof. This page therefore uses Y =
-Σ e^{i/2} X_i.
+**The paper** proves that no sequence keeps B/m(B) below 4 at all budgets, and that doubling attains this bound. It
+describes the instance as the linear model Y = Σ eⁱ X_i. For that model, F = Σ e^{2i}/2, which is not the F of the
+proof. This page therefore uses Y = Σ e^{i/2} X_i.
 """
 
 
@@ -130,17 +130,17 @@ def report(effort: Effort) -> Page:
         "| method | items in the order bought | B/m(B) just before each purchase |",
         "|---|---|---|",
         f"| doubling, c_min = 2 | {shown} | {', '.join(f'{r:g}' for r in ratios)} |",
-        f"| greedy | {effort.items}, … | without bound: nothing is bought before {effort.items} |",
+        f"| greedy | {effort.items}, … | unbounded: nothing is bought below a budget of {effort.items} |",
         "",
-        "- With doubling, B/m(B) stays at or below 4. "
-        f"This **{'holds' if ratios.max() <= LEAST + 1e-9 else 'does not hold'}**: the largest ratio is "
-        f"{ratios.max():g}, for items up to cost {effort.items}.",
-        "- Among sequences in which each item costs g times the sum of all earlier items, the best rate is g = "
-        f"{best:g} ({growths[best]:.3f}). In the long run, the largest B/m(B) is 2 + g + 1/g, which is smallest at "
-        "g = 1. No sequence does better than 4. This "
-        f"**{'holds' if min(growths.values()) >= LEAST - 1e-6 else 'does not hold'}** for these sequences.",
+        "- The claim that B/m(B) never exceeds 4 with doubling "
+        f"**{'holds' if ratios.max() <= LEAST + 1e-9 else 'does not hold'}** for items up to cost {effort.items}: the "
+        f"largest ratio is {ratios.max():g}.",
+        "- The claim that no sequence does better than 4 "
+        f"**{'holds' if min(growths.values()) >= LEAST - 1e-6 else 'does not hold'}** for sequences in which each item "
+        "costs g times the sum of all earlier items. In the long run, the largest B/m(B) of such a sequence is "
+        f"2 + g + 1/g, which is smallest at g = 1. Of the rates tried, g = {best:g} is the best ({growths[best]:.3f}).",
         "",
-        f"As a regression with {effort.regression} independent columns, the same instance has these orders:",
+        f"Written as a regression with {effort.regression} independent columns, the instance leads to these orders:",
         "",
         "| schedule and rule | items in the order bought |",
         "|---|---|",
@@ -148,7 +148,8 @@ def report(effort: Effort) -> Page:
         "",
     )
     same = all(orders[f"doubling, {rule}"][:5] == [2, 1, 3, 6, 12] for rule in ("forward", "omp"))
-    page.add(f"In the regression, doubling {'also starts' if same else 'does not start'} with 2, 1, 3, 6, 12.", "")
+    start = "also starts" if same else "does not start"
+    page.add(f"In the regression, doubling {start} with the items 2, 1, 3, 6, 12.", "")
     return page
 
 

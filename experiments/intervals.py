@@ -157,22 +157,24 @@ def report(effort: Effort) -> list[str]:
         "# Intervals and sets at every budget",
         "",
         f"Intervals with a nominal coverage of 90 % cover 88 to 92 % of new rows at {counted(list(effort.numbers))} "
-        f"budgets, on {len(effort.numbers)} tables. Label sets do so at {counted(list(effort.classes))} budgets, on "
-        f"{len(effort.classes)} tables. They cover more before and just after the first purchase, when there are only "
-        "a few distinct probabilities.",
+        f"budgets ({POINTS + 1} on each of {len(effort.numbers)} tables). Label sets do so at "
+        f"{counted(list(effort.classes))} budgets ({POINTS + 1} on each of {len(effort.classes)} tables). They cover "
+        "more rows before and just after the first purchase, when the model predicts only a few distinct "
+        "probabilities.",
         "",
-        "The intervals and sets are compared with split conformal gradient boosting, which holds out a quarter of "
-        f"the rows for calibration. Intervals that use all groups are {min(width):.2f} to {max(width):.2f} times "
-        "as wide as the intervals of boosting. Label sets are smaller than the sets of boosting on "
-        f"{in_words(smaller)}, and larger on {in_words(larger)}. The intervals of boosting have the same width for "
-        "all rows. In budgetline the width varies with the prediction if this makes the intervals narrower on "
-        "average.",
+        "For comparison, split conformal prediction is applied to gradient boosting, with a quarter of the training "
+        f"rows held out for calibration. budgetline's intervals based on all groups are {min(width):.2f} to "
+        f"{max(width):.2f} times as wide as the intervals from boosting. Its label sets are smaller than the sets from "
+        f"boosting on {in_words(smaller)}, and larger on {in_words(larger)}. The intervals from boosting have the same "
+        "width for all rows. The width of budgetline's intervals varies with the prediction if this makes them "
+        "narrower on average.",
         "",
         "Made by `python experiments/intervals.py --write docs/results/intervals.md`.",
         "",
-        f"Numbers are means over random splits ± standard error, with at most {effort.rows} training rows. Raw tables "
-        f"are encoded with splines. At stage 0 nothing has been bought. The other {POINTS} stages are evenly spaced "
-        f"from the first to the last. Gradient boosting is fitted only on the first {BOOSTED} splits.",
+        f"The tables show means over random splits, for coverage with standard errors. At most {effort.rows} rows "
+        "are used for training. Raw tables are encoded with splines. At stage 0, nothing has been bought. The other "
+        f"{POINTS} stages are evenly spaced from the first stage to the last. Gradient boosting is fitted only on the "
+        f"first {BOOSTED} splits.",
         "",
     ]
     for names, what in ((effort.numbers, "width"), (effort.classes, "classes in a set")):
@@ -190,15 +192,15 @@ def report(effort: Effort) -> list[str]:
                 lines.append(f"| {name} | {count} | " + " | ".join(cells) + " |")
             lines.append("")
     outside = [
-        f"| {name} | {WHEN.get(k, f'at point {k} of {POINTS}')} | {found[name][:, k, 0].mean():.3f} |"
+        f"| {name} | {WHEN.get(k, f'at stage {k} of the {POINTS} shown')} | {found[name][:, k, 0].mean():.3f} |"
         for name, each in inside.items()
         for k, fine in enumerate(each)
         if not fine
     ]
     lines += ["## Outside 88 to 92 %", ""]
     if not outside:
-        return [*lines, "The coverage is never outside 88 to 92 %.", ""]
-    said = "At these points the coverage is outside 88 to 92 %:"
+        return [*lines, "The coverage is within 88 to 92 % at every stage shown.", ""]
+    said = "At the following stages, the mean coverage is outside 88 to 92 %:"
     return [*lines, said, "", "| table | when | coverage |", "|---|---|---|", *outside, ""]
 
 

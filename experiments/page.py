@@ -1,4 +1,4 @@
-"""A page of results: Markdown, its figures next to it, and the command line that every experiment has.
+"""A page of results: its Markdown, its figures, and the command line that all experiments share.
 
 ``--quick`` runs a tiny version. ``--write FILE`` stores the page and its figures. Experiments on data of the Yahoo
 shape also accept ``--data`` and ``--costs``, see ``ranking.py``.
@@ -28,7 +28,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from core import conditions, opened, typeset
 from ranking import Web, read_web
 
-# Okabe and Ito's colours, told apart by the colour-blind too; lines also differ in their dashes.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; lines also differ in their dashes.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#333333",
 )  # fmt: skip
@@ -44,7 +44,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "Cheapest first": {"color": SKY, "linestyle": (0, (6, 2)), "linewidth": 1.3},
 }
 matplotlib.rcParams |= {
-    "svg.hashsalt": "budgetline",  # the names of SVG elements: the same from run to run
+    "svg.hashsalt": "budgetline",  # the names of SVG elements stay the same from run to run
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.size": 10.0,
@@ -72,7 +72,7 @@ class Page:
         self.lines += lines
 
     def show(self, name: str, figure: Figure | str, alt: str) -> None:
-        """Add a figure that will lie next to the page as ``name.svg``."""
+        """Add a figure that is stored next to the page as ``name.svg``."""
         self.figures[name] = figure
         self.lines += [f"![{alt}]({name}.svg)", ""]
 
@@ -98,7 +98,7 @@ def panels(count: int, *, width: float = 8.4, height: float = 3.3, rows: int = 1
 
 
 def svg_of(figure: Figure) -> bytes:
-    """Return a figure as SVG; without a date, so that the same figure gives the same bytes."""
+    """Return a figure as SVG, without a date, so that the same figure always gives the same bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
@@ -119,7 +119,7 @@ def draw_curves(ax: Axes, curves: dict[str, BudgetCurve], stop: float, *, steps:
 
 
 def run(report: Callable[..., Page], full: Any, quick: Any, description: str | None, *, web: bool = False) -> None:
-    """Run an experiment from the command line; with ``web`` it may run on the user's own ranking data."""
+    """Run an experiment from the command line; with ``web``, users can pass their own ranking data."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tiny version, for the test suite")
     parser.add_argument("--write", type=Path, help="write the page here, and its figures next to it")

@@ -1,4 +1,4 @@
-"""What only the paper computes from a curve: the Oracle and the plateau."""
+"""Quantities of a curve that only the paper uses: the Oracle and the plateau."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from budgetline.budgets import SLACK, rates_of
 
 PLATEAUS = (0.95, 0.96, 0.97, 0.98, 0.99)
 PLATEAU_COST = 0.2
-"""A plateau begins where the next percent of the objective takes more than this share of the total cost."""
+"""A plateau begins where the next percent of the objective costs more than this share of the total cost."""
 
 
 def oracle_curve(curve: object) -> BudgetCurve:
@@ -39,8 +39,8 @@ def oracle_curve(curve: object) -> BudgetCurve:
 def plateau(curve: object) -> float:
     """Return the fraction α of its improvement at which a curve has reached its plateau.
 
-    With cost(α) the `stopping_cost`, it is the smallest α of 0.95, 0.96, …, 0.99 with cost(α + 0.01) − cost(α)
-    above 20 % of the total cost, otherwise 1. The paper uses the training curve of CS-G-OMP.
+    Let cost(α) be the `stopping_cost`. The plateau begins at the smallest α of 0.95, 0.96, …, 0.99 for which
+    cost(α + 0.01) − cost(α) is above 20 % of the total cost, or at 1. The paper uses the training curve of CS-G-OMP.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Quality at equal budget: budgetline and what people would use instead, on real data with real costs.
 
-``python experiments/quality.py --write docs/results/quality.md`` (more than 20 minutes, with all the peers of
-``make peers``); ``--quick`` runs a tiny version. Every sentence about who wins is computed from
-the numbers.
+``python experiments/quality.py --write docs/results/quality.md`` takes more than 20 minutes with all the peers of
+``make peers``; ``--quick`` runs a tiny version. Every sentence about which method is better is computed from the
+numbers.
 """
 
 from __future__ import annotations
@@ -248,38 +248,41 @@ HEAD = """\
 
 Made by `python experiments/quality.py --write docs/results/quality.md`, after `make peers`.
 
-This page compares the quality on held-out rows at 10, 25 and 50 % of the cost of all groups. Every method only
-*chooses* groups. One model is then fitted to each choice: ridge regression (NHANES; mfeat on 0/1 indicators) or
-logistic regression (heart, thyroid), on columns that are standardised on the training rows. So only the choices differ.
-LightGBM is nonlinear, makes its own predictions and is listed separately. With three classes, the AUC is the mean over
-the classes, each against the rest.
+This page compares methods by their quality on held-out rows, at 10, 25 and 50 % of the cost of all groups. The methods
+only *choose* groups. The same kind of model is then fitted to each choice: ridge regression (on NHANES, and on mfeat
+with 0/1 indicators of the classes as targets) or logistic regression (on heart and thyroid), with columns standardised
+on the training rows. Only the choices therefore differ. LightGBM is nonlinear and makes its own predictions, so it is
+listed separately. With three classes, the AUC is the mean of the one-vs-rest AUCs.
 
-There are two settings. *Anytime*: the order is learned before the budget is known, and a budget buys the longest prefix
-that it pays for. *Fixed budget*: the budget is known in advance. A group that does not fit is skipped, and cheaper
-groups may follow.
+In the *anytime* setting, the order is learned before the budget is known, and a budget buys the longest prefix that it
+pays for. In the *fixed budget* setting, the budget is known in advance. A group that does not fit into the budget is
+skipped, and cheaper groups may follow.
 
-These are the methods of budgetline. *forward* is the paper's order, which is learned from the gains on the training
-rows. *forward, by CV* is the order of `AnytimeRegressorCV` or `AnytimeClassifierCV` with their defaults, which choose
-the ridge constant and the correction for noise on 5 folds of the training rows. *plan, by CV* is the set that `plan` of
-the same model buys for the budget. *forward with max_cost* is a sequence that is learned for the budget. *best set* is
-the set with the largest gain on the training rows, under squared error and without a correction.
+These are budgetline's methods. *forward* is the paper's order, which is learned from the gains on the training rows.
+*forward, by CV* is the order of `AnytimeRegressorCV` or `AnytimeClassifierCV` with their defaults, which choose the
+ridge constant and the correction for noise on 5 folds of the training rows. *plan, by CV* is the set that the `plan`
+method of the same model buys for the budget. *forward with max_cost* is an order learned for the given budget. *best
+set* is the set with the largest gain on the training rows, for squared error and without a correction.
 
 The peers are used as follows:
 
-- The *group lasso* is weighted by cost, and groups are bought in the order in which they enter. celer supports only one
-target; budgetline also supports several. Classes are 0/1 indicators under squared error. skglm solves the same problem
-as celer and is not shown. - *Orthogonal matching pursuit, LassoLars, forward selection and fastcan* choose single
-columns and ignore costs. A group is bought when its first column enters for any class. - *abess* finds the best set of
-each size and ignores costs. Of the sets that fit the budget, the one with the smallest training loss is used. - For
-*LightGBM*, the cost of a group is spread over its columns. Several trade-offs are tried. Of those whose groups fit the
-budget, the one with the smallest training loss is used. - *Random* is the mean over random orders.
+- The *group lasso* is weighted by cost, and groups are bought in the order in which they enter the path. celer supports
+  only a single target; budgetline also supports several. For classification, the targets are 0/1 indicators of the
+  classes, and the loss is squared error. skglm solves the same problem as celer, so it is not shown.
+- *Orthogonal matching pursuit, LassoLars, forward selection and fastcan* choose single columns and ignore costs. A
+  group is bought when the first of its columns is chosen for any class.
+- *abess* finds the best set of each size and ignores costs. Among the sets that fit the budget, the one with the
+  smallest training loss is used.
+- For *LightGBM*, the cost of a group is spread over its columns. Several trade-offs between loss and cost are tried.
+  Among the models whose groups fit the budget, the one with the smallest training loss is used.
+- *Random* is the mean over random orders.
 
 Three settings were chosen after a first look at the results. LassoLars has the same ridge constant as the other
-methods, because it stops early on collinear columns without one. LightGBM has only 50 trees and 5 trade-offs, to save
+methods, because without one it stops early on collinear columns. LightGBM has only 50 trees and 5 trade-offs, to save
 time. skglm's logistic group lasso is left out, because it fails with a division by zero on these data.
 
-Numbers are means over folds ± standard error. Differences are paired by fold. Standard errors are corrected for the
-training rows that the folds share (Nadeau and Bengio).
+Values are means over folds ± standard error, and differences are paired by fold. Standard errors are corrected, because
+the folds share training rows (Nadeau and Bengio).
 
 The tables of exceptions show the metric on the training rows and the mean cost, first for budgetline and then for the
 peer. If budgetline fits the training rows better, its choice may have overfitted. If the peer fits them better, there
@@ -449,7 +452,7 @@ def report(effort: Effort) -> Page:
         "",
     )
     page.add(*summary(results))
-    shown = f"differences of {ORDER} to every peer at three budgets, with standard errors"
+    shown = f"differences between {ORDER} and every peer at three budgets, with standard errors"
     page.show("quality", overview(results), shown)
     page.add("To the right of 0, budgetline is better. The scale is logarithmic beyond ±0.02.", "")
     for result in results:

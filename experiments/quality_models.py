@@ -172,25 +172,27 @@ on choices](quality.md).
 - *forward, linear*: the prefix of budgetline's order that the budget pays for, with a linear model. The ridge constant
   is fixed.
 - *plan, linear*: the set that `plan` buys for the budget, with a linear model.
-- *forward selection, linear*: `ForwardSelection` of whole groups by cross-validated ridge regression (3 folds; classes
-  are 0/1 indicators). Costs are ignored. A budget buys the longest prefix that it pays for.
-- *importance, …*: `ImportanceKnapsack`, which follows the idea of CoAI. Importance is the mean absolute contribution in
-  a model of all columns. A knapsack solver chooses the groups for the budget, and the model is fitted again on these
-  groups.
-- *LightGBM on forward's order*, *EBM on forward's order*: `StagedEstimators`, which refit the model on the prefix.
-- *LightGBM path*, *CatBoost path*: `LightGBMPath` and `CatBoostPath`, with penalties for groups, over a range of
-  trade-offs.
+- *forward selection, linear*: `ForwardSelection`, which adds whole groups by cross-validated ridge regression (3 folds;
+  for classification, the targets are 0/1 indicators of the classes). It ignores costs. A budget buys the longest prefix
+  that it pays for.
+- *importance, …*: `ImportanceKnapsack`, which follows the idea of CoAI. The importance of a group is its mean absolute
+  contribution in a model of all columns. A knapsack solver chooses the groups for the budget, and the model is refitted
+  on these groups.
+- *LightGBM on forward's order*, *EBM on forward's order*: `StagedEstimators`, which refits the model on the prefix that
+  the budget pays for.
+- *LightGBM path*, *CatBoost path*: `LightGBMPath` and `CatBoostPath`, which penalise groups, over a range of trade-offs
+  between loss and cost.
 
-Prefixes do not need the budget in advance. Plans, importance and paths are made for a known budget.
+Only prefixes work without knowing the budget in advance. Plans, importance and paths are made for a known budget.
 
 The settings are fixed, not tuned. A path has 12 models with LightGBM and 6 with CatBoost. LightGBM has 100 trees of 15
 leaves and a learning rate of 0.05. CatBoost has 50 trees of depth 4 and a learning rate of 0.1. EBM has main effects
-only, one bag and at most 1,000 rounds, which is fewer than its default. The linear models are the same as on the page
-on choices. They cannot fit curves, so trees have an advantage on numeric columns; `encoding="spline"` would make the
-comparison fairer.
+only, one bag and at most 1,000 rounds, fewer than by default. The linear models are the same as on the page on choices.
+They cannot fit curves, so trees have an advantage on numeric columns; `encoding="spline"` would make the comparison
+fairer.
 
-Numbers are means over folds ± standard error. Differences are paired by fold. Standard errors are corrected for the
-training rows that the folds share (Nadeau and Bengio). Seconds are processor time for one fold.
+Values are means over folds ± standard error, and differences are paired by fold. Standard errors are corrected, because
+the folds share training rows (Nadeau and Bengio). Times are seconds of processor time per fold.
 """
 
 

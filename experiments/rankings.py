@@ -239,15 +239,15 @@ def conclusion(task: Task, found: Found) -> str:
     """Say in words what was found."""
     gained = found.curves["softmax", 5].mean(axis=1) - found.curves["squared error", 5].mean(axis=1)
     error = gained.std(ddof=1) / np.sqrt(gained.size)
-    verdict = (
-        "better" if gained.mean() > 2 * error else "worse" if gained.mean() < -2 * error else "not clearly different"
-    )
+    verdict = "an NDCG@5 that is not clearly different from the NDCG@5 with"
+    if abs(gained.mean()) > 2 * error:
+        verdict = f"a {'higher' if gained.mean() > 0 else 'lower'} NDCG@5 than"
     behind = found.curves["softmax", 5][:, -1] - found.trees[5]
     return (
-        f"**{task.name}**: on average over all budgets, softmax within queries is {verdict} than squared error of the "
-        f"grades (the difference in NDCG@5 is {plus(gained)}). With all features, the difference between softmax and "
+        f"**{task.name}**: averaged over all budgets, the softmax loss within queries gives {verdict} squared error on "
+        f"the grades (the difference is {plus(gained)}). With all features, the NDCG@5 of softmax minus the NDCG@5 of "
         f"LightGBM's lambdarank is {plus(behind)}."
-    ).replace("different than", "different from")
+    )
 
 
 def of_cascades(task: Task, found: Found) -> str:
@@ -267,17 +267,20 @@ def of_cascades(task: Task, found: Found) -> str:
             shorter.append(f"{share:.0%} ({plus(losing)})")
     data = "the generated queries" if task.name == "generated" else task.name
     parts = [
-        f"On {data}, the aim is that cascades save at least 30% of the cost of the plain order and lose at most 0.002 "
-        f"NDCG@10. They reach it at {f'budgets of {in_words(met)}' if met else 'none of the budgets'}.",
-        f"They miss it, with these differences in NDCG@10, at {in_words(missed)}." if missed else "",
-        f"The standard errors of the differences are {min(errors):.4f} to {max(errors):.4f}.",
+        f"On {data}, the target for cascades is to save at least 30% of the cost of the plain order, which computes "
+        "the same features for every document, and to lose at most 0.002 NDCG@10. Cascades meet this target at "
+        f"{f'budgets of {in_words(met)}' if met else 'none of the budgets'}.",
+        f"They miss it at {in_words(missed)}; the differences in NDCG@10 are in brackets." if missed else "",
+        f"At all budgets, the standard errors of the differences are between {min(errors):.4f} and {max(errors):.4f}.",
+    ]
+    others = [
         f"Softmax has a lower NDCG@5 than squared error at {in_words(weaker)}." if weaker else "",
-        "Cascades that are chosen for an average cost have a lower NDCG@10 than the plain order at the same cost for "
-        f"{in_words(shorter)}."
+        f"At budgets of {in_words(shorter)}, cascades that are chosen for an average cost have a lower NDCG@10 than "
+        "the plain order."
         if shorter
         else "",
     ]
-    return " ".join(filter(None, parts))
+    return "\n\n".join(filter(None, (" ".join(filter(None, each)) for each in (parts, others))))
 
 
 def in_words(names: list[str]) -> str:
@@ -291,8 +294,9 @@ def section(task: Task, found: Found) -> Iterator[str]:
     sizes = [np.unique(part.qid).size for part in task.folds[0]]
     yield from [
         f"## {task.name}", "",
-        f"There are {sum(sizes)} queries, {task.costs.size} features and {len(task.folds)} folds. The table shows "
-        "means over the folds, ± one standard error of the paired difference.", "",
+        f"The data consist of {sum(sizes)} queries with {task.costs.size} features, in {len(task.folds)} folds. "
+        "The table shows means over the folds. Differences are softmax minus squared error, ± one standard error of "
+        "the paired difference.", "",
         "| budget, share of all | NDCG@5, squared error | NDCG@5, softmax | difference | NDCG@10, difference |",
         "|---|---|---|---|---|",
     ]  # fmt: skip
@@ -303,9 +307,10 @@ def section(task: Task, found: Found) -> Iterator[str]:
     yield from [
         "", f"With all features, LightGBM's lambdarank has an NDCG@5 of {found.trees[5].mean():.4f} and an NDCG@10 of "
         f"{found.trees[10].mean():.4f}.",
-        "", "The next table shows cascades of at most three levels that are chosen on the validation queries for an "
-        "average cost:", "",
-        "| cost allowed | cost on test queries | NDCG@10 | plain order at the cost allowed | all features |",
+        "", "The next table shows, for each allowed cost, the best cascade of at most three levels whose average cost "
+        "on the validation queries is within this limit. Differences are the NDCG@10 of the "
+        "cascade minus the NDCG@10 of the plain order, at the cost allowed and with all features:", "",
+        "| cost allowed | cost on test queries | NDCG@10 | plain order (difference) | difference from all features |",
         "|---|---|---|---|---|",
     ]  # fmt: skip
     for share, rows in found.cascades.items():
@@ -313,8 +318,9 @@ def section(task: Task, found: Found) -> Iterator[str]:
         differences = f"{value.mean():.4f} | {plain.mean():.4f} ({plus(value - plain)}) | {plus(value - full)} |"
         yield f"| {share:.0%} | {cost.mean():.1%} | {differences}"
     yield from [
-        "", "The next table shows the cheapest cascades that are as good as the plain order at a budget on the "
-        "validation queries:", "",
+        "", "For each budget, the next table shows the cheapest cascade whose NDCG@10 on the validation queries is at "
+        "least as high as the NDCG@10 of the plain order. The cost saved and the difference are measured on the test "
+        "queries:", "",
         "| plain order at | cost saved | NDCG@10, difference |", "|---|---|---|",
     ]  # fmt: skip
     for share, rows in found.matching.items():
@@ -341,19 +347,21 @@ def report(effort: Effort) -> Page:
     for task, found in zip(tasks, results, strict=True):
         page.add(*section(task, found))
     page.add(
-        "The prices of MQ2008 are the published prices of the same kinds of features in MSLR. Page rank, links and "
-        "properties of the URL cost 1 each; the other prices depend on the field:",
+        "The features of MQ2008 have the prices that were published for the same kinds of features in MSLR. Page rank, "
+        "links and properties of the URL cost 1 each; the other prices depend on the field of the document:",
         "",
         f"| kind | {' | '.join(FIELDS)} |",
         "|---" * (1 + len(FIELDS)) + "|",
         *(f"| {kind} | {' | '.join(map(str, prices))} |" for kind, prices in MSLR_KINDS.items()),
         "",
         "Every feature is a group of its own, and the rule is `omp`. The ridge constant is the one with the best "
-        "NDCG@5 on the validation queries, averaged over all budgets. Squared error learns only from queries that have "
-        "a relevant document, because this improves it. LightGBM has 15 leaves and a learning rate of 0.05, and the "
-        "number of trees is chosen on the validation queries. The grades of generated queries are linear in what the "
-        "features measure, which favours linear models. This page is made by "
-        f"`python experiments/{Path(sys.argv[0]).name} --write docs/results/rankings.md`.",
+        "NDCG@5 on the validation queries, averaged over all budgets. With squared error, models are trained only on "
+        "queries that have a relevant document, because this improves their results.",
+        "",
+        "LightGBM uses trees with 15 leaves and a learning rate of 0.05, and the number of trees is chosen on the "
+        "validation queries. The grades of the generated queries are linear in what the features measure, which "
+        f"favours linear models. This page is made by `python experiments/{Path(sys.argv[0]).name} --write "
+        "docs/results/rankings.md`.",
         "",
     )  # fmt: skip
     return page

@@ -236,22 +236,25 @@ def report(effort: Effort) -> list[str]:
         "",
         "Made by `python experiments/raw_tables.py --write docs/results/raw_tables.md`.",
         "",
-        f"Scores are measured on new rows, with {effort.folds} shuffled folds, and shown ± standard error. They "
-        "are AUC, except for NHANES, where they are R². Every column of spam, physionet and bank is a group of "
-        "cost 1; the other tables have groups and prices. *k: score* is the score at a budget of k. The last k is "
-        "the cost of all groups.",
+        f"Scores are measured on the held-out rows of {effort.folds} shuffled folds and shown with their standard "
+        "errors. They are AUC, except on NHANES, where they are R². Every column of spam, physionet and bank is a "
+        "group of cost 1; the other tables come with their own groups and prices. *k: score* means the score at a "
+        "budget of k. The last k is the cost of all groups.",
         "",
-        "`alpha` is chosen on the training rows of each fold. The rule is `score` (for NHANES `forward`). "
+        "`alpha` is chosen on the training rows of each fold. The rule is `score` (`forward` on NHANES). "
         "LightGBM (15 leaves, early stopping on a fifth of the training rows) is fitted on the first k columns "
         "that the model with pairs buys.",
         "",
-        f"The reference is written by hand with scikit-learn's encoders. It has cubic B-splines with {KNOTS} knots at "
-        "quantiles of the distinct values, continued linearly beyond the knots. A missing number is replaced by the "
-        "mean and marked by a flag, and each category becomes a flag. The rule is `score`. `alpha` is the value with "
-        "the best mean AUC on a fifth of the training rows, over all of these budgets except the last. *less the "
-        "reference* is the score less the score of the reference on the same folds, ± standard error.",
+        "The reference is the same classifier on columns that are encoded by hand with scikit-learn. Numbers become "
+        f"cubic B-splines with {KNOTS} knots at quantiles of the distinct values, extrapolated linearly beyond the "
+        "knots. Missing numbers are replaced by the mean and marked by an indicator column, and categories are one-hot "
+        "encoded.",
         "",
-        "| data | encoding | score at budgets | less the reference |",
+        "The reference uses the rule `score`. Its `alpha` is the value with the best AUC on a fifth of the training "
+        "rows, averaged over all budgets of the table except the last. *minus the reference* is the paired difference "
+        "between the score and the reference's score on the same folds, ± standard error.",
+        "",
+        "| data | encoding | score at budgets | minus the reference |",
         "|---|---|---|---|",
     ]
     problems = {name: problem for name in effort.names if (problem := problem_of(name)) is not None}

@@ -32,24 +32,19 @@ RULES: dict[str, dict[str, Any]] = {
 }
 FINDINGS = {
     "FR > OMP": ("CS-G-FR", "CS-G-OMP"),
-    "costs matter: OMP > G-OMP": ("CS-G-OMP", "G-OMP"),
-    "whitening matters: OMP > No-Whiten": ("CS-G-OMP", "No-Whiten"),
-    "the whole group matters: OMP > Single": ("CS-G-OMP", "Single"),
+    "OMP > G-OMP (costs matter)": ("CS-G-OMP", "G-OMP"),
+    "OMP > No-Whiten (whitening matters)": ("CS-G-OMP", "No-Whiten"),
+    "OMP > Single (the whole group matters)": ("CS-G-OMP", "Single"),
     "OMP > Sparse": ("CS-G-OMP", "Sparse"),
-    "FR is within 1 % of its Oracle": ("CS-G-FR", "FR Oracle"),
-    "beyond the paper: FR > cheapest first": ("CS-G-FR", "Cheapest first"),
-    "beyond the paper: FR > random": ("CS-G-FR", "Random"),
+    "FR within 1 % of its Oracle": ("CS-G-FR", "FR Oracle"),
+    "FR > cheapest first (beyond the paper)": ("CS-G-FR", "Cheapest first"),
+    "FR > random (beyond the paper)": ("CS-G-FR", "Random"),
 }
-SAYING = {
-    "holds": "it holds",
-    "equal": "both are equal",
-    "undecided": "it is undecided",
-    "does not hold": "it does not hold",
-}
+SAYING = {"holds": "holds", "undecided": "is undecided", "does not hold": "does not hold"}
 INTERPOLATIONS = {
-    "linear": "linear interpolation, up to the stop (the paper's)",
-    "step": "step interpolation, up to the stop",
-    "all": "step interpolation, whole cost",
+    "linear": "linear interpolation, up to the stopping cost (as in the paper)",
+    "step": "step interpolation, up to the stopping cost",
+    "all": "step interpolation, up to the total cost",
 }
 DRAWN = ("CS-G-FR", "CS-G-OMP", "Single", "No-Whiten", "G-OMP", "Sparse", "Cheapest first")
 
@@ -242,22 +237,23 @@ def finding_table(results: list[Result], interpolation: str) -> list[str]:
 
 
 def summary(results: list[Result], interpolation: str) -> list[str]:
-    """Return one sentence per finding."""
+    """Return on which data sets each finding holds."""
     lines = []
     for finding, (above, below) in FINDINGS.items():
-        names: dict[str, list[str]] = {"holds": [], "equal": [], "undecided": [], "does not hold": []}
+        names: dict[str, list[str]] = {word: [] for word in (*SAYING, "equal")}
         for r in results:
             gap = r.gap(interpolation, above, below)
             names[verdict(gap, r.error(gap)).split("**")[1]].append(r.task.name)
-        said = [f"{SAYING[k]} on {in_words(v)}" for k, v in names.items() if v]
-        lines.append(f"- **{finding}**: {'; '.join(said)}.")
+        said = [f"{SAYING[k]} on {in_words(names[k], 'or' if 'not' in k else 'and')}." for k in SAYING if names[k]]
+        equal = f" The two methods are equal on {in_words(names['equal'])}." if names["equal"] else ""
+        lines.append(f"- **{finding}** {' It '.join(said)}{equal}")
     return lines
 
 
-def in_words(names: list[str]) -> str:
-    """Write names with commas and an "and"."""
+def in_words(names: list[str], word: str = "and") -> str:
+    """Write names with commas and an "and" or another word."""
     *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
+    return f"{', '.join(most)} {word} {last}" if most else last
 
 
 HEAD = """\
@@ -265,39 +261,38 @@ HEAD = """\
 
 Made by `python experiments/real.py --write docs/results/real.md`.
 
-The target of NHANES is HbA1c.
-
-The costs of NHANES are published inconvenience scores. The costs of heart and thyroid are Turney's prices in Canadian
-dollars. **mfeat has no published costs**: a cost of 1 per feature or 1 per family is made up and says nothing about the
-cost of digits.
+The target of NHANES is HbA1c, and its costs are published inconvenience scores. The costs of heart and thyroid are
+Turney's prices in Canadian dollars. **mfeat has no published costs**: its costs of 1 per feature or 1 per family are
+made up and do not reflect real prices.
 
 Timeliness is the mean of the held-out explained fraction F/R(∅) over budgets up to a stopping cost. For classifiers
-(logistic, softmax) it is a fraction of the deviance. For squared loss, where each class has an indicator, it is a
-fraction of the variance.
+(logistic, softmax), F/R(∅) is the explained fraction of the deviance. With squared loss, classification targets are
+0/1 indicators of the classes, and F/R(∅) is the explained fraction of the variance.
 
-The stopping cost is the cost at which CS-G-OMP has reached α of its final training objective; α is the plateau that the
-paper's rule finds on all rows. "linear" connects the points of a curve with straight lines, as the paper does. "step"
-counts a group only once it has been paid for, as in practice.
+The stopping cost is the cost at which CS-G-OMP has reached a fraction α of its final training objective, where α is the
+plateau that the paper's rule finds on all rows. Linear interpolation connects the points of a curve with straight
+lines, as in the paper. Step interpolation counts a group only once it has been paid for, as in practice.
 
-Sparse is the cost-weighted group lasso with refitted models; for classifiers its order comes from squared error.
-Cheapest first buys groups of equal cost in the order of the table. Random is the mean over several orders. The Oracle
-sorts the steps of FR's held-out curve as if they could be reordered; it is not an upper bound, and it profits from
-noise. The ridge constant `alpha` is fixed and the same for all methods. Score, the rule of one Newton step, is the same
-as FR for squared loss.
+Sparse is the cost-weighted group lasso with refitted models; for classifiers, its order comes from squared error.
+Cheapest first buys groups by ascending cost, and groups of equal cost in the order of the table. Random is the mean
+over several random orders. FR Oracle sorts the steps of FR's held-out curve by gain per cost, as if they could be
+reordered. It is not an upper bound, and noise makes it look better. The ridge constant `alpha` is fixed and the same
+for all methods. Score, the rule based on one Newton step, is not shown for squared loss, where it is the same as FR.
 
-Standard errors follow Nadeau and Bengio for repeated folds: they are √(1/m + 1/(k − 1)) times the spread over the m
-folds of k-fold cross-validation. Folds share training rows, so the plain error would be too small. Differences are
-taken fold by fold. "holds" and "does not hold" mean that a difference is beyond two standard errors, "undecided" that
-it is smaller, and "equal" that there is none on any fold.
+Standard errors are corrected for repeated cross-validation, as Nadeau and Bengio propose: they are √(1/m + 1/(k − 1))
+times the standard deviation over the m folds of repeated k-fold cross-validation. Because folds share training rows,
+the usual standard error would be too small. Differences are paired, fold by fold.
+
+A finding "holds" or "does not hold" if the difference, in the expected or the opposite direction, exceeds two standard
+errors. It is "undecided" if the difference is smaller. Two methods are "equal" if they do not differ on any fold.
 """
 
 
 def report(effort: Effort) -> Page:
     """Run everything."""
     results = [measure(task, effort) for task in TASKS if effort.tasks is None or task.key in effort.tasks]
-    page = Page(
-        [HEAD, "## Which findings hold", "", f"With {INTERPOLATIONS['linear']}:", "", *summary(results, "linear"), ""]
-    )
+    page = Page([HEAD, "## Which findings hold", "", f"These are the findings with {INTERPOLATIONS['linear']}:", ""])
+    page.add(*summary(results, "linear"), "")
     for interpolation, title in INTERPOLATIONS.items():
         page.add(f"### {title[0].upper()}{title[1:]}", "", *finding_table(results, interpolation), "")
     for r in results:
@@ -305,9 +300,9 @@ def report(effort: Effort) -> Page:
         page.add(
             f"## {r.task.name}",
             "",
-            f"The data have {rows:,} rows and {columns} columns, in {groups} groups; there are {r.folds} folds. α is "
-            f"{r.fraction:g}, and the mean stopping cost is {r.stop:.4g} of {r.curves['CS-G-FR'].total_cost:.4g} "
-            f"({r.task.unit}). The ridge constant is {r.task.alpha:g}.",
+            f"There are {rows:,} rows, {columns} columns in {groups} groups, and {r.folds} folds. With α = "
+            f"{r.fraction:g}, the mean stopping cost is {r.stop:.4g} out of a total of "
+            f"{r.curves['CS-G-FR'].total_cost:.4g} ({r.task.unit}). The ridge constant is {r.task.alpha:g}.",
             "",
         )
         page.show(f"real_{r.task.key}", figure(r), f"{r.task.name}: curves and timeliness")

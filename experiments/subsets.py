@@ -225,30 +225,31 @@ def page(rows: list[list[str]], found: list[Measured], shares: np.ndarray, effor
         "",
         "Made by `python experiments/subsets.py --write docs/results/subsets.md`.",
         "",
-        "A refit on a set of columns has a lower log loss on new rows than the class frequencies, and the "
-        f"difference is its gain. Predictions from the same set reach {shares.mean():.1%} of this gain on average "
-        f"over {len(rows) // 2} tables, each with two values of alpha, and at least {shares.min():.1%} on every "
-        f"table. Compared with the class frequencies, the log loss is higher by {over:.4f} for the worst set and "
-        f"by {over_refit:.4f} for the worst refit.",
+        "The gain of a refit on a set of columns is the log loss of the class frequencies on new rows minus the log "
+        f"loss of the refitted model. Predictions from the same set achieve {shares.mean():.1%} of this gain on "
+        f"average over {len(rows) // 2} tables, each with two values of alpha, and at least {shares.min():.1%} on "
+        f"every table. In the worst case, the log loss exceeds the log loss of the class frequencies by {over:.4f} for "
+        f"predictions and by {over_refit:.4f} for refits.",
         "",
-        f"{len(ratio)} columns have a refit that gains more than {WORTH}. For these columns, the gain estimated by "
-        f"`next_groups` is divided by the gain of the refit: the median of this ratio is {np.median(ratio):.2f}, "
-        f"and it is below a tenth for {int(np.sum(ratio < MISSED)) or 'none'} of them.",
+        f"In {len(ratio)} cases, a refit with one more column gains more than {WORTH}. For these cases, the gain that "
+        f"`next_groups` estimates is divided by the gain of the refit: the median ratio is {np.median(ratio):.2f}, "
+        f"and the ratio is below a tenth in {int(np.sum(ratio < MISSED)) or 'none'} of the cases.",
         "",
-        f"A classifier (linear encoding, rule `omp`) is fitted to at most {effort.rows:,} rows of a table. Its alpha "
-        f"is either chosen from the data or set to {SMALL}, which hardly regularises. It predicts from "
-        f"{effort.subsets} random sets of columns of all sizes (`available=`). A refit on the same columns "
-        "chooses its own alpha.",
+        f"On each table, a classifier (linear encoding, rule `omp`) is fitted to at most {effort.rows:,} rows. Its "
+        f"alpha is either chosen from the data or set to {SMALL}, which hardly regularises. The classifier then "
+        f"predicts from {effort.subsets} random sets of columns of all sizes (`available=`). For comparison, a "
+        "classifier is refitted on each set and chooses its own alpha.",
         "",
-        f"- *frequencies*, *any set* and *refit* are the log loss on new rows ({effort.folds} folds), as the mean over "
-        "the sets.",
+        f"- *frequencies*, *any set* and *refit* are the log losses on new rows ({effort.folds} folds) of the class "
+        "frequencies, the predictions and the refits, averaged over the sets.",
         "- *worst over frequencies* and *refit: worst* are the log loss of the worst set minus the log loss of the "
         "class frequencies, for predictions and for refits.",
-        "- *share of gain* is the gain of the predictions over the frequencies, divided by the gain of the refits.",
-        "- *rank correlation* is the correlation between the gains of `next_groups` and the gains of refits with the "
-        f"same alpha, for {effort.starts} sets of available columns. The first set is empty.",
-        "- *ratio* is the gain of `next_groups` divided by the gain of the refit, as the median over the columns "
-        f"whose refit gains more than {WORTH}.",
+        "- *share of gain* is the gain of the predictions over the class frequencies, divided by the gain of the "
+        "refits.",
+        "- *rank correlation* is the correlation between the gains estimated by `next_groups` and the gains of refits "
+        f"with the same alpha, averaged over {effort.starts} sets of available columns, the first of which is empty.",
+        "- *ratio* is the median of the gain estimated by `next_groups` divided by the gain of the refit, over the "
+        f"columns for which the refit gains more than {WORTH}.",
         "- *missed* is the number of these columns for which `next_groups` estimates less than a tenth of the "
         "refit's gain.",
         "",

@@ -169,13 +169,14 @@ def conclusion(name: str, found: dict[str, np.ndarray]) -> str:
         for share, gap in zip(SHARES, (found["cheapest first"] - found["order"]).T, strict=True)
         if gap.mean() > 0.0005
     ]
-    lost = [f"With all groups, the order is worse than {' and '.join(ahead)}."] if ahead else []
-    lost += [f"The order is worse than cheapest first at {' and at '.join(cheaper)}."] if cheaper else []
+    lost = [f"With all groups, the learned order is worse than {' and '.join(ahead)}."] if ahead else []
+    lost += [f"The learned order is worse than cheapest first at {' and at '.join(cheaper)}."] if cheaper else []
     return (
-        f"**{name}**: with {SHARES[1]:.0%} of the cost, the concordance is {order[1]:.3f} ({cheapest[1]:.3f} with "
-        f"cheapest first); with all groups it is {order[-1]:.3f}. On all columns, Cox without curves reaches "
-        f"{found['Cox, all columns'].mean():.3f}, and boosted trees with Cox's loss reach "
-        f"{found['boosted trees'].mean():.3f}. {' '.join(lost) or 'The order is not worse than any of the others.'}"
+        f"**{name}**: with {SHARES[1]:.0%} of the cost, the learned order reaches a concordance of {order[1]:.3f}, and "
+        f"buying the cheapest groups first reaches {cheapest[1]:.3f}. With all groups, the concordance is "
+        f"{order[-1]:.3f}. On all columns, a linear Cox model reaches {found['Cox, all columns'].mean():.3f}, and "
+        f"boosted trees with Cox's loss reach {found['boosted trees'].mean():.3f}. "
+        f"{' '.join(lost) or 'The learned order is not worse than any of the other methods.'}"
     )
 
 
@@ -206,9 +207,9 @@ def report(effort: Effort) -> Page:
     for patients, found in results:
         page.add(
             f"## {patients.name}", "",
-            f"There are {len(patients.X):,} patients, {patients.event.mean():.0%} of them with an event, and "
-            f"{len(patients.groups)} groups with a total cost of {patients.groups.prices.total:g}. The results are "
-            f"means over {len(found['order'])} folds.", "",
+            f"The data contain {len(patients.X):,} patients, {patients.event.mean():.0%} of whom had an event, and "
+            f"{len(patients.groups)} groups of columns with a total cost of {patients.groups.prices.total:g}. The "
+            f"results are means over {len(found['order'])} folds, ± one standard error.", "",
             f"| concordance | {head} |", "|---" * (len(SHARES) + 1) + "|",
         )  # fmt: skip
         for name, values in found.items():
@@ -224,16 +225,17 @@ def report(effort: Effort) -> Page:
         page.add("")
     prices = ", ".join(f"{price} for {name} ({what})" for name, (_, price, what) in SUPPORT2.items() if price > 1)
     page.add(
-        f"In dollars, the prices of SUPPORT2 are {prices} and 1 for everything else. The numbers in brackets are codes "
-        "of Medicare's clinical laboratory fee schedule (United States, 2020 to 2025), whose prices are used in whole "
-        "dollars. One sample of blood gases gives both pH and PaO2/FiO2. The prices of GBSG2 are guesses: 1 for what "
-        "the patient is asked, 20 each for the size and the grade of the tumour, 60 for the nodes, and 100 for each "
-        "receptor.",
+        f"The prices of SUPPORT2, in dollars, are {prices} and 1 for everything else. The numbers in brackets are "
+        "codes of Medicare's clinical laboratory fee schedule (United States, 2020 to 2025), whose prices are used in "
+        "whole dollars. A single analysis of blood gases measures both pH and PaO2/FiO2.",
         "",
-        "The search chooses alpha and the correction on folds of the training rows. ± is one standard error over "
-        "folds. GBSG2 has five folds, repeated four times, so its errors are a little too small. The boosted trees are "
-        "LightGBM with 300 trees of 8 leaves and a learning rate of 0.03, and are not tuned. This page is made by "
-        "`python experiments/survival.py --write docs/results/survival.md`.",
+        "The prices of GBSG2 are guesses: 1 for each question to the patient, 20 each for the size and the grade of "
+        "the tumour, 60 for the nodes, and 100 for each receptor.",
+        "",
+        "For the learned order, a search chooses alpha and the correction by cross-validation on the training rows. On "
+        "GBSG2, cross-validation with five folds is repeated four times, so the standard errors are a little too "
+        "small. The boosted trees are LightGBM with 300 trees of 8 leaves and a learning rate of 0.03; they are not "
+        "tuned. This page is made by `python experiments/survival.py --write docs/results/survival.md`.",
         "",
     )
     return page

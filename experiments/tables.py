@@ -190,16 +190,17 @@ HEAD = """\
 
 Made by `python experiments/tables.py --write docs/results/tables.md`.
 
-The paper's Agricultural data are proprietary and the Yahoo! data may not be redistributed. This page uses data that are
-generated in the same shapes (`make_agricultural`, `make_yahoo`), so the paper's numbers are only a rough guide. Each
-number is a timeliness, which is the mean of the held-out explained fraction F/R(∅) over budgets up to the stopping
-cost. The tables show means ± standard errors over folds and groupings. Folds share training rows, so these errors are
-too small for statements about new data.
+The paper's Agricultural data are proprietary, and the Yahoo! data may not be redistributed. This page uses generated
+data of the same shapes (`make_agricultural`, `make_yahoo`), so the paper's numbers are only a rough guide. Each number
+is a timeliness, which is the mean of the held-out explained fraction F/R(∅) over budgets up to the stopping cost. The
+tables show means ± standard errors over folds and groupings. Because folds share training rows, these standard errors
+are too small for statements about new data.
 
-The stopping cost is the cost at which CS-G-OMP has reached α of its final training objective. "linear" interpolates
-between groups, as the paper does. "step" counts a group only once it has been paid for. The Oracles sort the steps of a
-curve by gain per cost as if they could be reordered; this is a heuristic, not an upper bound. Sparse is the
-cost-weighted group lasso. Its prefixes are either refitted, or they keep the coefficients of the path ("shrunken").
+The stopping cost is the cost at which CS-G-OMP has reached a fraction α of its final training objective. Linear
+interpolation gives partial credit for a group that has not been paid for in full, as in the paper; step interpolation
+counts a group only once it has been paid for. The Oracles sort the steps of a curve by gain per cost, as if they could
+be reordered; this is a heuristic, not an upper bound. Sparse is the cost-weighted group lasso: its models are either
+refitted or keep the coefficients of the path ("shrunken").
 """
 
 
@@ -217,10 +218,10 @@ def first_table(effort: Effort, first: Results) -> list[str]:
             }
         ),
         "",
-        "The paper's ordering is tested by paired differences, with linear interpolation:",
+        "The next table tests the paper's ordering with paired differences, using linear interpolation:",
         "",
         *claims({"difference": first}),
-        f"By the paper's rule, the plateau of CS-G-OMP's training curve is {plateau_of(first)}.",
+        f"The paper's rule finds the plateau of CS-G-OMP's training curve at α = {plateau_of(first)}.",
         "",
     ]
 
@@ -244,10 +245,10 @@ def second_table(effort: Effort, second: dict[int, Results], web: Web) -> list[s
         plateaus = f"{next(iter(found.values()))} for groups of every size"
     return [
         *lines,
-        "The paper's ordering is tested by paired differences for groups of every size, with linear interpolation:",
+        "The next table tests the paper's ordering in the same way, for groups of every size:",
         "",
         *claims({f"size {size}": results for size, results in second.items()}),
-        f"By the paper's rule, the plateau of CS-G-OMP's training curve is {plateaus}.",
+        f"The paper's rule finds the plateau of CS-G-OMP's training curve at α = {plateaus}.",
         "",
     ]
 
@@ -257,9 +258,9 @@ def why(gaps: list[float]) -> list[str]:
     return [
         "## Why FR and OMP are so close here",
         "",
-        f"FR is better than OMP by {min(gaps):+.4f} to {max(gaps):+.4f} on this page, and by +0.0019 to +0.0119 in "
-        "the paper. The dependence between groups determines the size of this difference; [another "
-        "page](correlation.md) varies this dependence.",
+        f"The timeliness of FR minus the timeliness of OMP is {min(gaps):+.4f} to {max(gaps):+.4f} on this page, and "
+        "+0.0019 to +0.0119 in the paper. The size of this difference depends on how strongly the groups depend on "
+        "each other; [another page](correlation.md) varies this dependence.",
         "",
     ]
 

@@ -251,16 +251,16 @@ def page(outcomes: list[Outcome]) -> list[str]:
         *(f"- {line}" for line in summary(outcomes)),
         "",
         "Models are fitted by `budgetline fit FILE -t TARGET` without further options, on the training rows of 5 "
-        "shuffled folds. `budgetline predict --budget B` predicts the held-out rows. Every column costs 1, and the "
-        "scores are AUC for classes (one against the rest) and R² for numbers.",
+        "shuffled folds. `budgetline predict --budget B` predicts the held-out rows. Every column costs 1; scores are "
+        "AUC for classification (one against the rest) and R² for regression.",
         "",
         "*linear* and *boosting* are untuned scikit-learn pipelines on the columns that budgetline bought. "
         '*earlier splines* is `encoding="spline"` as of 2026-11-17, without cross-validation. *largest fall* is '
-        "the largest loss of quality from a budget to a larger one, in standard errors of the difference. "
+        "the largest drop in the score from one budget to a larger one, in standard errors of the difference. "
         "*seconds* is the processor time of the command on a whole table.",
         "",
         "The smallest penalty for products of columns (`LEAST_PENALTY`) was chosen among five values on these "
-        "folds of hmeq and titanic, so the figures of these two tables are slightly optimistic. *Earlier splines* "
+        "folds of hmeq and titanic, so the results on these two tables are slightly optimistic. The earlier splines "
         "were measured only once, so the comparison with them uses the standard error of budgetline's own folds.",
         "",
         "| table | budgets | budgetline | earlier splines | linear | boosting | folds with pairs | columns bought | "
@@ -305,12 +305,12 @@ def summary(outcomes: list[Outcome]) -> list[str]:
     return [
         "Compared with a linear pipeline on the same columns, the defaults are worse by more than one standard error "
         f"in {behind(outcomes, 'linear', 0.0)}.",
-        "Compared with earlier splines, they are worse by more than one standard error in "
+        "Compared with the splines of an earlier version, they are worse by more than one standard error in "
         f"{behind([o for o in outcomes if TABLES[o.name].before], 'before', 0.0)}.",
         "Compared with gradient boosting on the same columns, they are worse by more than one standard error and "
-        f"more than .01 in {behind(paired, 'boosted', 0.01)}. Only tables for which folds chose pairs of columns "
-        "are counted." + (f" No fold chose pairs on {' or '.join(others)}." if others else ""),
-        "A larger budget lowers the quality by more than two standard errors on "
+        f"more than .01 in {behind(paired, 'boosted', 0.01)}. Only tables on which at least one fold chose pairs of "
+        "columns are counted." + (f" No fold chose pairs on {' or '.join(others)}." if others else ""),
+        "A larger budget lowers the score by more than two standard errors on "
         f"{in_words(fallen) if fallen else 'no table'}.",
         f"Running the command on a whole table takes at most {slowest.seconds:.0f} seconds of processor time "
         f"({slowest.name}).",

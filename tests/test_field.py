@@ -47,10 +47,10 @@ def test_sentences_follow_from_the_scores(field):
     scores = {name: (published - 0.05).tolist() for name in (*FAMILIES, *EXTRA)} | {"spline": better.tolist()}
     page = field.page_of({"spam": record(budgets, scores)})
     text = page.text()
-    assert "higher AUROC at 12 of 13 budgets (by +1.00 points at most; lower at 4 (−2.00)) and" in text
-    assert "Families chosen: spline on the published split; on the five splits spline (5)." in text
-    assert "significantly better at 13 of 13 budgets" in text  # than the network
-    assert "spline best on spam" in text
+    assert "AUROC is higher at 12 of 13 budgets, by up to 1.00 points, and lower at k = 4 (−2.00). Its" in text
+    assert "On all five splits, including the published one, the family chosen is spline." in text
+    assert "a neural network with features ranked by permutation importance at 13 of 13 budgets" in text
+    assert "is spline on spam." in text
     assert "| 4 | 95.25 | 93.25 | −2.00 |" in text
     assert text.rstrip().endswith("matplotlib " + text.rstrip().split("matplotlib ")[-1])
     assert "Measured on 2026-01-01: a machine" in text
@@ -66,7 +66,7 @@ def field_page_of(field):
 def test_a_loss_to_a_baseline_is_told(field):
     scores = {name: [0.8, 0.85, 0.9] for name in (*FAMILIES, *EXTRA)} | {"trees, own importance": [0.82, 0.87, 0.92]}
     text = field.page_of({"bank": record((2, 4, 7), scores)}).text()
-    assert "significantly worse at 3 of 3 budgets" in text
+    assert "significantly worse than LightGBM with its own feature ranking at 3 of 3 budgets" in text
     assert "−2.00 ± 0.00 points" in text
 
 

@@ -329,6 +329,31 @@ def test_the_verdict_says_what_preparation_changes():
         "With preparation counted, these are still faster: a."
         in peers_page.verdict("a path", {"a": rivals["a"]}, 1.0, 3.0)[0]
     )
+    assert "**met**" in peers_page.verdict("a path", {"c": rivals["c"]}, 1.0, 0.0)[0]
+
+
+def test_there_is_no_verdict_without_a_comparison():
+    assert peers_page.verdict("a path", {}, 1.0, 0.0) == []
+    (line, _) = peers_page.verdict("a path", {"d": {"failed": "not installed: d"}}, 1.0, 0.0)
+    assert line == (
+        "The goal, to be faster than every peer that computes a path, is **not checked**. "
+        "These peers could not be measured: d."
+    )
+
+
+def test_the_page_explains_only_what_was_measured():
+    def head(loss, *names):
+        few = Problem(np.empty((1, 1)), np.empty(1), np.ones(1), np.ones(1))
+        text = peers_page.head([peers_page.Section("", loss, few, {name: {} for name in ("ours", *names)}, 1.0)])
+        return " ".join(text.split())
+
+    plain, with_adelie = head("squared"), head("squared", "adelie, Gram of the raw table")
+    assert not any(word in plain for word in ("adelie", "logistic", 'the raw table"'))
+    assert "adelie needs NumPy below 2" in with_adelie
+    assert "logistic" not in with_adelie
+    logistic = head("logistic", "adelie, logistic")
+    assert "In the logistic data, every group costs 1." in logistic
+    assert "By default it would stop once 90 % of the deviance is explained." in logistic
 
 
 def test_the_reason_of_a_failure_is_kept():

@@ -45,11 +45,11 @@ def test_the_page_names_what_is_behind_what_falls_and_what_is_slow(monkeypatch):
     telco = zoo.Outcome("telco", np.sort(scores, axis=1), scores, scores + 0.02, 0, 12.0, 9.0)
     linear, before, boosted, fallen, slow = zoo.summary([hmeq, telco])
     assert "standard error in 0 of 4 cases" in zoo.summary([hmeq])[0]
-    assert "hmeq at 10 (-0.229" in before
-    assert "telco at 2 (-0.101" in before
-    assert "4 of 4 cases: hmeq at 2 (-0.020" in boosted
+    assert "hmeq with 10 columns (-0.229" in before
+    assert "telco with 2 columns (-0.101" in before
+    assert "4 of 4 cases: hmeq with 2 columns (-0.020" in boosted
     assert boosted.endswith("No fold chose pairs on telco.")
     assert "on hmeq (" in fallen
     assert "telco" not in fallen
     assert "at most 21 seconds of processor time (hmeq)" in slow
-    assert "telco at 5" in linear
+    assert "telco with 5 columns" in linear

@@ -126,6 +126,9 @@ class Complete(Extension):
 
     def on_object(self, *, obj: Any, **kwargs: Any) -> None:
         """Complete the sections of a class or function, and link the names in them."""
+        if obj.is_function:
+            for parameter in obj.parameters:  # a default that is made anew is not Python that can be laid out
+                parameter.default = "..." if parameter.default == "<factory>" else parameter.default
         if obj.docstring is None or not (obj.is_class or obj.is_function):
             return
         module = sys.modules[obj.module.path]

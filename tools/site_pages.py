@@ -179,6 +179,20 @@ def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
     return markdown if path.startswith("api/") else linked(markdown, top="../" * path.count("/"))
 
 
+FIGURE = re.compile(r"<td(?=[^>]*>[<>≤≥~±−+-]?(?:&[lg]t;)? ?[.\d][^<]{0,24}</td>)")
+WORDS = re.compile(r"<td(?=[^>]*>[^<]{40,}</td>)")
+INLINE = re.compile(r"(?<!<pre>)(?<!</span>)<code>([^<]*)</code>")
+OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
+PICTURE = re.compile(r'(?<!">)<img [^>]*src="([^":]+)"[^>]*/?>')
+
+
+def on_page_content(html: str, **kwargs: Any) -> str:
+    """Keep figures, options and columns of words from breaking on narrow screens, and let pictures be enlarged."""
+    html = WORDS.sub('<td class="words"', FIGURE.sub('<td class="figure"', html))
+    html = PICTURE.sub(r'<a href="\1">\g<0></a>', html)
+    return INLINE.sub(lambda code: OPTION.sub(r'<span class="option">\g<0></span>', code[0]), html)
+
+
 def is_shown(cls: type, member: str) -> bool:
     """Return whether a member of a class has a section: public methods, whatever offers them, and properties."""
     if member.startswith("_") or ROUTING.fullmatch(member):

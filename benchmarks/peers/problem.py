@@ -219,7 +219,7 @@ def lasso_peers(key: str, title: str, package: str, computes: str, solver: Solve
     def from_triangle(problem: Problem, data: Data, note: Note) -> Answer:
         return solve(problem, data, triangle(*data), note)
 
-    again = f"the same; X'X = R'R computed here, {key} works on R"
+    again = f"the same; {key} works on R with X'X = R'R, which is computed first"
     return {
         key: Peer(title, package, "groups", computes, standardised, from_rows, compiles),
         f"{key}, triangle": Peer(

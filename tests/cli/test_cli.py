@@ -348,7 +348,7 @@ def test_plans_of_classes_are_estimates_or_refitted(run, done):
         if exact:
             close(row["explained"], budgetline.budget_curve(plan, X, y).values[-1])
     said = " ".join(run("plan", "m", "-b", 50).out.split())
-    assert "which may choose other groups, run: budgetline plan m DATA -t TARGET -b 50" in said
+    assert "which may select other groups, run: budgetline plan m DATA -t TARGET -b 50" in said
     refitted = run("plan", "m", path, "-t", "ill", "-b", 50).out
     assert "the best found: A short search" in refitted
     assert "estimate" not in refitted

@@ -79,7 +79,7 @@ def test_one_question_mark_is_a_gap_with_its_line(run):
         found = run("fit", "data.csv", "-t", "buys", "-o", "m", "--encoding", "none", *more)
         assert (found.code, found.out) == (2, "")
         what = "error: data.csv, block 0: Input X contains NaN: column 'age', first in line 85"
-        assert found.err.endswith(f"{what}; encoding='spline' takes text and missing values\n")
+        assert found.err.endswith(f"{what}; encoding='spline' accepts text and missing values\n")
     Path("g.yaml").write_text("groups: {income: {columns: [income]}}\nremainder: drop\n")
     assert run("fit", "data.csv", "-t", "buys", "-g", "g.yaml", "-o", "m").code == 0  # the missing value is in no group
     assert run("report", "m", "data.csv", "-t", "buys", "--no-baselines").code == 0

@@ -41,10 +41,10 @@ def test_auto_takes_absent_columns_as_missing(model, run, absent, suffix):
     getattr(new, f"to_{suffix}")(f"new.{suffix}", index=False)
     found = run("predict", "m", f"new.{suffix}", "--available", "auto")
     if len(absent) == 3:
-        what = f"error: new.{suffix}: no column of {type(model).__name__} is there: it was fitted with "
+        what = f"error: new.{suffix}: all columns of this {type(model).__name__} are missing: it was fitted with "
         assert found.err.endswith(what + "'Age', 'sugar', 'town'\n")
         return
-    assert f"warning: new.{suffix}: columns that are not there count as missing: {str(absent)[1:-1]}\n" in found.err
+    assert f"warning: new.{suffix}: missing columns count as missing values: {str(absent)[1:-1]}\n" in found.err
     rest = [name for name in model.sequence_.groups if name not in absent]
     np.testing.assert_allclose(answers(found), model.predict(patients(seed=1), available=rest), rtol=1e-9)
     assert run("predict", "m", f"new.{suffix}").code == 2
@@ -57,7 +57,7 @@ def test_auto_takes_absent_columns_of_numbers_as_missing(run):
     for name, other in (("Age", "sugar"), ("sugar", "Age")):
         patients(seed=1)[[name]].to_csv("new.csv", index=False)
         found = run("predict", "m", "new.csv", "--available", "auto", "--stage", 2)
-        assert f"count as missing: '{other}'\n" in found.err
+        assert f"count as missing values: '{other}'\n" in found.err
         np.testing.assert_allclose(answers(found), model.predict(patients(seed=1), available=[name]), rtol=1e-9)
     # the first group is absent: nothing is known
     first = model.sequence_.groups[0]

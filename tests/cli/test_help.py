@@ -56,7 +56,7 @@ def test_plans_say_what_their_columns_hold(models, run):
     assert "proven best: No other groups within this budget explain the training rows" in found
     found = run("plan", "classifier", "-b", "3", "--exclude", "thal=7").out
     assert re.search(r"about \d\d.\d %  the best found", found)
-    assert "about: an estimate. On the training data, near ties may be decided" in " ".join(found.split())
+    assert "about: an estimate. With the training data, near ties may be resolved" in " ".join(found.split())
     found = run("plan", "classifier", "heart.csv", "-t", "ill", "-b", "3", "--exclude", "thal=7").out
     assert "about" not in found
     assert "the best found: A short search" in found

@@ -28,7 +28,7 @@ TABLES = {
     "array of text": TEXT[["b", "b"]].to_numpy().astype(str),
     "lists": TEXT.to_numpy().tolist(),
 }
-ADVICE = "; encoding='spline' takes text and missing values$"
+ADVICE = "; encoding='spline' accepts text and missing values$"
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -121,6 +121,6 @@ def test_queries_and_groups_are_not_given_together():
 
 def test_folds_in_words():
     assert folds_in_words(make_folds(3, True, grouped=True)) == (
-        "groups of rows shuffled with seed 0, classes in equal shares"
+        "groups of rows shuffled with seed 0, stratified by class"
     )
     assert folds_in_words(GroupKFold(3)) == "groups of rows in their original order"

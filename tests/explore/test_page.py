@@ -136,7 +136,7 @@ def test_an_order_that_is_not_final_is_called_so(small, visit):
         page = explorer.page
         page.route("**/api/results*", as_first)
         explorer.button("Predict y").click()
-        page.get_by_text("This is a first order. It may still change").wait_for()
+        page.get_by_text("This is a preliminary order. It may still change").wait_for()
         assert page.locator("#order-result").get_attribute("data-fresh") == "false"
         assert page.locator("#order-curve").is_hidden()
         assert explorer.order()[0] == "weight"

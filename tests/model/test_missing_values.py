@@ -226,7 +226,7 @@ def test_absent_columns_are_missing_values(kind, encoding):
     model = AnytimeRegressor(GROUPS, encoding=encoding).fit(make(columns), targets("squared", score, rng))
     full = {**columns, "d": np.full(len(X), np.nan), "e": np.full(len(X), np.nan)}
     some = {name: values for name, values in columns.items() if name not in "de"}
-    with pytest.warns(UserWarning, match="columns that are not there count as missing: 'd', 'e'"):
+    with pytest.warns(UserWarning, match="missing columns count as missing values: 'd', 'e'"):
         found = model.predict(make(some), available="auto")
     np.testing.assert_allclose(found, model.predict(make(full), available="auto"), rtol=1e-12)
     np.testing.assert_allclose(found, model.predict(make(columns), available=["p", "q", "s", "t"]), rtol=1e-9)
@@ -244,7 +244,7 @@ def test_text_and_flags_may_be_absent_but_not_all_columns(encoding):
     with pytest.warns(UserWarning, match=r"'sex' \(did you mean 'Sex'\?\)"):
         found = model.predict_proba(frame.rename(columns={"sex": "Sex"}), available="auto")
     np.testing.assert_allclose(found, model.predict_proba(frame, available=["age", *"cdefg"]), rtol=1e-9)
-    with pytest.raises(ValueError, match="no column of AnytimeClassifier is there: it was fitted with 'age', 'sex'"):
+    with pytest.raises(ValueError, match="are missing: it was fitted with 'age', 'sex'"):
         model.predict(pd.DataFrame({"other": [1.0]}), available="auto")
 
 

@@ -116,8 +116,8 @@ def shuffled(folds, classes=False):
 @pytest.mark.parametrize(
     ("cv", "text"),
     [
-        (3, "3 folds (rows shuffled with seed 7, classes in equal shares)"),
-        (None, "5 folds (rows shuffled with seed 7, classes in equal shares)"),
+        (3, "3 folds (rows shuffled with seed 7, stratified by class)"),
+        (None, "5 folds (rows shuffled with seed 7, stratified by class)"),
         (KFold(4), "4 folds (rows in their original order)"),
         (KFold(4, shuffle=True, random_state=None), "4 folds (rows shuffled)"),
         (GroupKFold(2), "2 folds (groups of rows in their original order)"),
@@ -745,7 +745,7 @@ def test_the_policy_allows_only_our_script(heart_report):
 
 def test_the_notes_say_what_the_band_means(heart_report):
     for text in (heart_report.to_markdown(), heart_report.to_html()):
-        assert "Each fold learns its own order" in text
+        assert "In each fold, an order is learned" in text
         assert "the band is ± one standard error" in text
 
 
@@ -833,7 +833,7 @@ def test_the_table_never_promises_more_than_is_proven(certified):
     assert rows[0][3] == "certified share of the optimum"
     assert page_of(summary).rows == markdown_rows(text)
     for words in (
-        "proven for the training data, less the ridge penalty",
+        "proven for the training data, minus the ridge penalty",
         "even the best order may stay below some bounds",
         "Theorem 3.2",
     ):
@@ -866,7 +866,7 @@ def proven_of(summary, shares, achieved, bounds, timely=0.5):
         ),
         ((0.2, 0.3, 0.4), (0.2, 0.3, 0.4), "At 10 % of the cost, the order is optimal on the training"),
         ((0.2, 0.99996, 1.0), (0.2, 1.0, 1.0), "reaches at least 99.9 % of the optimum"),
-        ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), "The order explains nothing measurable."),
+        ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), "The order explains no measurable share of the loss."),
     ],
 )
 def test_the_sentence(certified, achieved, bounds, sentence):
@@ -905,7 +905,7 @@ def test_a_certificate_of_a_sequence_that_was_ended(regression):
     assert summary.certificate.budgets[-1].budget == summary.certificate.curve.costs[-1] == total
     assert summary.certificate.curve.values[-1] * certificate.null_value == pytest.approx(certificate.at(total).bound)
     assert summary.certificate.timeliness.ratio == pytest.approx(certificate.timeliness(total).ratio)
-    assert "also cover sets with groups that are not in the sequence" in summary.to_markdown()
+    assert "also apply to sets that contain groups outside the sequence" in summary.to_markdown()
 
 
 @pytest.mark.parametrize("costs", [dict.fromkeys(GROUPS, 0.0), {**COSTS, "a": 0.0}, {**COSTS, "c": 1e9}])

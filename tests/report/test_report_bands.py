@@ -68,7 +68,7 @@ def test_bands_are_in_the_pictures_and_in_the_table():
     X, y = table()
     model = AnytimeRegressor().fit(X, y)
     report = make_report(model, X, y, baselines=False, cv=3)
-    assert "pointwise bands of 90 %" in report.to_markdown()
+    assert "pointwise 90 % bands" in report.to_markdown()
     for effect in report.effects:
         whole = model.effects()[effect.name]
         assert max(effect.margins) == pytest.approx(whole.margins().max(), rel=1e-3) or effect.name == "3"

@@ -185,7 +185,7 @@ def test_yaml_both_ways(tmp_path):
         ("shared: {draw: {cost: 2, groups: [a], unit: s}}", "shared cost 'draw' has the unknown key 'unit'"),
         ("shared: {draw: {cost: -2, groups: [a]}}", "shared cost 'draw' must be finite and not negative"),
         ("shared: {draw: {cost: 2, groups: [c]}}", "shared cost 'draw': there is no group 'c'"),
-        ("share: {}", "unknown key 'share'; known are 'groups', 'remainder', 'shared'"),
+        ("share: {}", "unknown key 'share'; the known keys are 'groups', 'remainder', 'shared'"),
     ],
 )
 def test_mistakes_in_yaml_name_the_file(more, message, tmp_path):

@@ -58,7 +58,7 @@ def check_statements(problem, certificate):
         assert found.achieved == pytest.approx(bought, abs=1e-8 * problem.null_value)
     if problem.shop.shared or any(problem.shop.requires.values()):
         assert certificate.greedy_promise is None
-        assert "promises" not in str(certificate)
+        assert "guarantees" not in str(certificate)
     else:
         assert certificate.greedy_promise > 0
 

@@ -31,56 +31,59 @@ from budgetline.sequencing.schedules import FixedOrder
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GroupLassoPath(AnytimeRegressor):
-    """Feature groups in the order in which they enter a cost-weighted group lasso: the paper's Sparse baseline.
+    """Group lasso path with cost-weighted penalties, which orders the groups: the paper's Sparse baseline.
 
-    For each λ of a decreasing grid, it solves, on standardised X and centred y,
+    For each λ on a decreasing grid, the estimator solves
 
         min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖² + λ Σ_g cost_g ‖w_g‖,
 
-    from moments alone or, if X is wide, from its columns. The groups are ordered by the first λ at which they are
-    nonzero. If several groups enter at the same λ, the group that was closest to entering at the previous λ comes
-    first. It is the group whose gradient has the highest norm per cost. Groups that never enter come last, ordered by
-    the same measure at the end of the path. With wide data they are left out, unless ``max_groups`` asks for them. Free
-    groups are not penalised. They come first, ordered by the gain that each has on its own.
+    where X is standardised and y is centred. The path is computed from moments alone or, if X is wide, from the columns
+    of X. The groups are ordered by the first λ at which their coefficients are nonzero. If several groups enter at the
+    same λ, the group that was closest to entering at the previous λ comes first, i.e. the group whose gradient has the
+    largest norm per unit of cost. Groups that never enter come last, ordered by the same measure at the end of the
+    path. If X is wide, they are left out unless ``max_groups`` exceeds the number of groups that enter. Free groups are
+    not penalised. They come first, ordered by the gain that each achieves on its own.
 
-    In the penalty, a shared cost is divided evenly among its groups, and the cost of a required group is divided among
-    this group and the groups that require it. A required group is moved before the groups that require it.
+    In the penalty, a shared cost is divided evenly among the groups that share it, and the cost of a required group is
+    divided among this group and the groups that require it. A required group is moved before the groups that require
+    it.
 
     Parameters
     ----------
     feature_groups : FeatureGroups, mapping, list of column lists, labels, or None
         The groups of columns. If None, every column is a group.
     costs : mapping name -> cost, sequence, or None
-        Costs of the groups. If None, they are taken from ``feature_groups``. If it has no costs, every group costs 1.
+        Costs of the groups. If None, they are taken from ``feature_groups``. If it has no costs either, every group
+        costs 1.
     cost_sensitive : bool
-        Whether costs are the weights of the penalty. If not, all weights are 1, including those of free groups.
+        Whether to weight the penalty of each group by its cost. If False, all weights are 1, even for free groups.
     alpha, encoding
         As in `AnytimeRegressor`.
     refit : bool
-        Whether the model of a prefix is refitted by least squares. If not, it is the shrunken solution of the lasso
-        itself, at the smallest λ before the next group enters or, for the last group, at the end of the path.
+        Whether to refit the model of each prefix by least squares. If False, the model is the shrunken solution of the
+        lasso itself, at the smallest λ before the next group enters or, for the last group, at the end of the path.
     max_groups : int or None
-        The sequence ends after this many groups, and the path ends at the first λ at which more groups have entered. If
-        None, the sequence has all groups or, with wide data, all groups that enter.
+        Maximum number of groups in the sequence. The path ends at the first λ at which more groups have entered. If
+        None, the sequence contains all groups or, if X is wide, all groups that enter.
     n_lambdas : int
-        Number of values of λ, evenly spaced on a log scale, starting at the largest λ that matters.
+        Number of values of λ, evenly spaced on a log scale. The grid starts at the smallest λ at which no group enters.
     lambda_ratio : float
-        The smallest λ as a fraction of the largest.
+        Ratio of the smallest λ to the largest.
     tol : float
-        A solution is accepted if the errors of the optimality conditions, relative to λ·cost, and the duality gap,
-        relative to the variance of y, are at most this large.
+        Tolerance. A solution is accepted if the violations of the optimality conditions, relative to λ·cost, and the
+        duality gap, relative to the variance of y, do not exceed it.
 
     Attributes
     ----------
     sequence_
         As in `AnytimeRegressor`. The gains of shrunken models are computed without the penalty.
     model_
-        As in `AnytimeRegressor`. If the groups of ``predict(available=...)`` are not a prefix of the sequence, the
-        prediction comes from least squares, even with ``refit=False``.
+        As in `AnytimeRegressor`. If the groups passed to ``predict(available=...)`` are not a prefix of the sequence,
+        the prediction is based on least squares, even with ``refit=False``.
     order_, coef_path_, intercept_path_, coef_, intercept_, feature_groups_
         As in `AnytimeRegressor`.
     lambdas_ : array of shape (L,)
-        The values of λ, in the units of y per unit of cost. There are at most ``n_lambdas``.
+        The values of λ, in the units of y per unit of cost. There are at most ``n_lambdas`` of them.
     path_coef_ : array of shape (L, D) or (L, P, D)
         The lasso's coefficients at every λ, in the units of X and y.
     path_intercept_ : array of shape (L,) or (L, P)
@@ -88,8 +91,8 @@ class GroupLassoPath(AnytimeRegressor):
     dual_gaps_ : array of shape (L,)
         The duality gaps of the objective above.
     entry_lambdas_ : array of shape (groups,)
-        The first λ at which each group is nonzero, in the order of ``feature_groups_``. It is infinite for free groups
-        and NaN for groups that never enter.
+        The first λ at which the coefficients of each group are nonzero, in the order of ``feature_groups_``. It is
+        infinite for free groups and NaN for groups that never enter.
 
     Examples
     --------

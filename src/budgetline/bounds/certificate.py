@@ -49,7 +49,7 @@ class Certificate(Tabular):
     feature_groups : FeatureGroups
         The groups, with their costs.
     order : int array
-        The sequence, as positions of groups.
+        The positions of the groups, in sequence order.
     values : float array
         The value of each prefix of the sequence: F, minus the penalties if there are any.
     alpha : float
@@ -61,33 +61,34 @@ class Certificate(Tabular):
     bounds : float array of shape (B,)
         The bound on the value of any affordable set at each budget.
     everything : float
-        F of all groups that are not excluded, minus the penalties of the included groups. If the columns are too nearly
-        dependent to compute F, R(∅) takes its place.
+        F of all groups that are not excluded, minus the penalties of the included groups. If the columns are too close
+        to linear dependence to compute F, R(∅) is used instead.
     null_value : float
         R(∅), the risk without any group.
     gamma : float
         γ of the theorems, the smallest eigenvalue of the whitened covariance.
     included, excluded : bool arrays of shape (J,)
-        The groups that must, or must not, be in a set. There are none for a sequence. If there are any, all bounds
-        apply to sets that contain every included group and no excluded group. Other sets may explain more.
+        The groups that must, or must not, be in a set. For the certificate of a sequence, there are no such groups.
+        Otherwise, the bounds apply only to sets that contain every included group and no excluded group, and other sets
+        may explain more.
     blocks : float array
-        The entries of Δ_1, …, Δ_J, one block after another, with C − blockdiag(Δ_g) ⪰ 0. If it is empty, there is no
-        proof, and the only bound is F of all groups.
+        The entries of Δ_1, …, Δ_J, one block after another, with C − blockdiag(Δ_g) ⪰ 0. If the array is empty, there
+        is no proof, and the only bound is F of all groups.
     duals : array of shape (duals, columns, targets)
-        The dual vectors u, in standardised columns, group after group. See ``docs/developers/mathematics.md``.
+        The dual vectors u for the standardised columns, ordered by group. The mathematics page defines them.
     leaf_budget : int array of shape (leaves,)
-        The position of the budget of each leaf.
+        For each leaf, the position of its budget in ``budgets``.
     leaf_dual : int array of shape (leaves,)
-        The position of the dual of each leaf.
+        For each leaf, the position of its dual vector in ``duals``.
     leaf_included, leaf_excluded : bool arrays of shape (leaves, J)
-        With one dual at one budget, a leaf bounds the sets that contain every group in ``leaf_included`` and no group
-        in ``leaf_excluded``.
+        For each leaf, the groups that a set must, or must not, contain. With its dual vector, the leaf bounds the value
+        of all such sets at its budget.
     weights : array, or None
-        Penalty weights ω_d of the columns, group after group. The ridge penalty is alpha/2 Σ ω_d w_d². None means that
+        Penalty weights ω_d of the columns, ordered by group. The ridge penalty is alpha/2 Σ ω_d w_d². None means that
         all weights are 1.
     penalties : array of shape (J,), or None
-        What is subtracted from F of every set that contains the group. All bounds then apply to F minus the penalties,
-        and not to F itself. None means that nothing is subtracted.
+        For each group, the amount that is subtracted from F of every set that contains it. All bounds then apply to F
+        minus the penalties, and not to F itself. None means that nothing is subtracted.
 
     Examples
     --------
@@ -124,12 +125,12 @@ class Certificate(Tabular):
 
     @property
     def condition(self) -> str:
-        """The sets that the bounds apply to, such as "with age and without blood"; "" means all sets."""
+        """The sets to which the bounds apply, such as "with age and without blood"; "" means all sets."""
         return self._about(None)
 
     @property
     def ratios(self) -> Float:
-        """The achieved value over the bound at each budget: the certified share of the optimum; 1 if both are 0."""
+        """The certified share of the optimum at each budget: achieved value divided by bound, or 1 if both are 0."""
         return _ratios(self.achieved, self.bounds)
 
     @property
@@ -152,9 +153,9 @@ class Certificate(Tabular):
     def timeliness(self, stop: float | None = None) -> Certified:
         """Return the timeliness of the sequence, a bound on the timeliness of any sequence, and their ratio.
 
-        Budgets count up to ``stop``, by default the cost of all groups. If groups are excluded, the bound applies to
-        sequences without them. If groups are included, the certificate has no timeliness, because every sequence starts
-        without them.
+        Timeliness is the mean over all budgets up to ``stop``, by default the cost of all groups. If groups are
+        excluded, the bound applies to sequences without them. If groups are included, timeliness is not available,
+        because every sequence starts without any groups.
         """
         if self.included.any():
             about = self._about()
@@ -172,15 +173,15 @@ class Certificate(Tabular):
         return BudgetCurve(np.append(0.0, self.budgets), values, label=label)
 
     def plot(self, ax: Any = None, **plot: Any) -> BudgetCurveDisplay:
-        """Draw the sequence's training curve, and the bound above it; parameters as in `BudgetCurveDisplay.plot`."""
+        """Plot the sequence's training curve with the bound above it; parameters as in `BudgetCurveDisplay.plot`."""
         own = self._sequence_curve()
         training = replace(own, values=own.values / self._scale, metric="explained")
         return BudgetCurveDisplay(training).plot(ax, bound=self.curve(), **plot)
 
     def verify(self, moments: Moments) -> None:
-        """Check every statement with the moments of the training data; a ValueError names the first that is wrong.
+        """Check every claim of the certificate against the moments of the training data.
 
-        The verifier shares no code with the search.
+        A ValueError names the first claim that is wrong. The verifier shares no code with the search.
         """
         verify(self, moments)
 
@@ -195,7 +196,7 @@ class Certificate(Tabular):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Limitations of the bounds, and what Theorem 3.2 promises."""
+        """Notes on the limitations of the bounds, and the guarantee of Theorem 3.2."""
         found = []
         if self.condition:
             found.append(f"The bounds apply to sets {self.condition}: other sets may explain more.")
@@ -209,18 +210,18 @@ class Certificate(Tabular):
             )
         if not self.condition and self.penalties is None and (promise := self.greedy_promise) is not None:
             found.append(
-                f"Theorem 3.2 (γ = {self.gamma:.3g}) promises {promise:.1%} of the optimum at every prefix of a greedy "
-                "sequence by forward or omp."
+                f"Theorem 3.2 (γ = {self.gamma:.3g}) guarantees {promise:.1%} of the optimum at every prefix of a "
+                "greedy sequence by forward or omp."
             )
         return tuple(found)
 
     @property
     def greedy_promise(self) -> float | None:
-        """1 − e^−γ, the share of the optimum that Theorem 3.2 promises for every prefix; None if costs are shared."""
+        """1 − e^−γ, the share of the optimum that Theorem 3.2 guarantees for every prefix; None if costs are shared."""
         return -float(np.expm1(-self.gamma)) if self.feature_groups.prices.additive else None
 
     def to_dict(self) -> dict[str, list[float]]:
-        """Return the table as plain columns: budget, achieved and bound (both F), and their ratio, certified."""
+        """Return the table as plain columns: budget, achieved and bound (values of F), and certified (their ratio)."""
         columns = (self.budgets, self.achieved, self.bounds, self.ratios)
         return {name: column.tolist() for name, column in zip(HEADER, columns, strict=True)}
 

@@ -25,14 +25,14 @@ from budgetline.messages import cut, printable
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 """The exception that typer raises for wrong options; its module depends on the version of typer."""
 LONGEST_LINE = 2000
-"""Longest error message, in characters."""
+"""Maximum length of an error message, in characters."""
 EXIT_CODES = (
     "Exit codes: 0 for success; 1 for a bug in budgetline (with a traceback); 2 for wrong options, files or data (the "
     "last line on stderr describes the error, and nothing is written); 130 if interrupted (no file is half-written)."
 )
 PLAIN = {"bool": "", "str": "TEXT", "path": "FILE", **dict.fromkeys(("int", "int range"), "N")}
 PLAIN |= dict.fromkeys(("float", "float range"), "X")
-"""How the help names the values of options, by typer's names for their types."""
+"""Names of option values in the help, by typer's names for their types."""
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, inspect, groups, fit, show, curve, predict, plan, next_, report, explore, certify, export
 )  # fmt: skip

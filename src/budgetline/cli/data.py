@@ -61,7 +61,7 @@ class Files:
 
     @property
     def text(self) -> dict[str, Any]:
-        """The delimiter of CSV files and their texts for missing values, if the user sets them."""
+        """The delimiter of CSV files and the texts that stand for missing values, if the user sets them."""
         mark = self.options.delimiter
         return {"delimiter": None if mark is None else DELIMITERS.get(mark, mark), "na": self.options.na or None}
 
@@ -73,7 +73,7 @@ class Files:
 
     @cached_property
     def numeric(self) -> dict[str, bool]:
-        """The names of all columns, and whether they hold numbers."""
+        """The names of all columns, and whether each contains numbers."""
         types = arrow().types
         tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
         return {column.name: any(test(column.type) for test in tests) for column in self.raw.schema}

@@ -33,8 +33,8 @@ from budgetline.report.formatting import PAIRS, amount, at_least, share
 
 HEADER = ("budget", "cost", "explained, training data", "proof", "groups, in order")
 ESTIMATED = (
-    "about: an estimate. On the training data, near ties may be decided differently. To plan from the training data, "
-    "which may choose other groups, run: {}"
+    "about: an estimate. With the training data, near ties may be resolved differently. To plan from the training "
+    "data, which may select other groups, run: {}"
 )
 
 
@@ -42,7 +42,7 @@ def plan(
     model: options.ModelFile,
     data: Annotated[
         str | None,
-        Argument(metavar="[DATA]", help="Training data of the model; plans are then searched and refitted on them."),
+        Argument(metavar="[DATA]", help="Training data of the model, used to find and refit the plans."),
     ] = None,
     *,
     budget: Annotated[list[float], Option("--budget", "-b", metavar="B", min=0, help="Budget; repeatable.")],
@@ -61,7 +61,7 @@ def plan(
     reading: FileOptions,
     printer: Printer,
 ) -> None:
-    """Search for the best groups within a known budget. -o writes the plan as a model for all other commands.
+    """Search for the best groups within a known budget. -o writes the plan as a model that all other commands accept.
 
     Example: budgetline plan heart.budgetline -b 50 --exclude ecg -o plan.budgetline
     """
@@ -112,7 +112,8 @@ def _print_plans(records: list[dict[str, Any]], again: str, printer: Printer) ->
 def next_(
     model: options.ModelFile,
     data: Annotated[
-        str | None, Argument(metavar="[DATA]", help="Rows to decide on, with the columns of the available groups.")
+        str | None,
+        Argument(metavar="[DATA]", help="Rows about which to decide, with the columns of the available groups."),
     ] = None,
     *,
     available: Annotated[
@@ -122,7 +123,7 @@ def next_(
     reading: FileOptions,
     printer: Printer,
 ) -> None:
-    """Rank what to buy next by gain per cost or, for rows of DATA, by the chance of a different decision per cost.
+    """Rank what to buy next by gain per cost or, for rows of DATA, by the chance per cost that the decision changes.
 
     Example: budgetline next heart.budgetline patient.csv --available age,cp
     """

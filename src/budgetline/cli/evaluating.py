@@ -106,12 +106,12 @@ def report(
     baselines: Annotated[bool, Option(help="Whether to compare with other orders of the groups.")] = True,
     certify: Annotated[
         float | None,
-        Option(metavar="SECONDS", min=0, help="Prove how close the order is to optimal, within this time."),
+        Option(metavar="SECONDS", min=0, help="Also prove how close the order is to optimal, within this time limit."),
     ] = None,
     reading: FileOptions,
     printer: Printer,
 ) -> None:
-    """Write a report on a model: what each budget buys, the order, and whether the order is worth it.
+    """Write a report on a model: what each budget buys, the order, and how it compares with other orders.
 
     Example: budgetline report heart.budgetline heart.csv --unit dollars
     """

@@ -44,11 +44,11 @@ def fit(
     schedule: Annotated[options.Schedule, Option(help="Which groups may come next.")] = "greedy",
     correction: options.Correction = None,
     start: Annotated[
-        list[str] | None, Option(metavar="A,B,…", help="Groups that are always measured and come first; repeatable.")
+        list[str] | None, Option(metavar="A,B,…", help="Groups that are always bought, before all others; repeatable.")
     ] = None,
     max_cost: Annotated[float | None, Option(min=0, help="Spend at most this much.")] = None,
     max_groups: Annotated[int | None, Option(metavar="N", min=1, help="Stop after N groups.")] = None,
-    all_groups: Annotated[bool, Option("--all-groups", help="Also buy groups that gain nothing on new rows.")] = False,
+    all_groups: Annotated[bool, Option("--all-groups", help="Also buy groups that bring no gain on new rows.")] = False,
     cv: options.NumberOfFolds = None,
     no_cv: Annotated[bool, Option("--no-cv", help="Do not cross-validate; choose alpha from the data.")] = False,
     fold_by: options.FoldBy = None,
@@ -93,7 +93,9 @@ def _number_of_folds(
 ) -> int | None:
     """Return the number of folds on which settings are chosen, None without any."""
     if found.table is None and fold_by is not None:
-        raise Refused("--fold-by needs all rows in memory: in chunks, a hash of the values assigns each row to a fold")
+        raise Refused(
+            "--fold-by needs all rows in memory: in chunks, rows are assigned to folds by a hash of their values"
+        )
     if no_cv:
         if cv is not None or fold_by is not None:
             raise Refused(f"use either {'--cv' if fold_by is None else '--fold-by'} or --no-cv, not both")
@@ -128,7 +130,7 @@ def _fitted(found: LearningData, folds: int | None, settings: dict[str, Any], pr
         printer.note("using the rule score, because the rule forward would refit every candidate at every step")
     most = getattr(estimator, "search_rows", None)
     if most is not None and y is not None and most < y.size:
-        printer.note(f"to save time, settings and held-out quality are computed on {most:,} of the rows")
+        printer.note(f"to save time, settings are chosen and held-out quality is measured on only {most:,} rows")
     if table is None:
         once = isinstance(estimator, BaseRegressor) and estimator.loss == "squared_error" and found.encoding is None
         printer.note(f"reading the data {'once' if once else 'several times'}, in chunks")

@@ -163,7 +163,7 @@ def _encoded(
         if texts := [name for name in names if not files.numeric[name]]:
             printer.warn(f"left out because they do not hold numbers: {some(texts, of=name_of)}")
         if len(texts) == len(names):
-            raise Refused(f"{files.place} has no columns of numbers to learn from")
+            raise Refused(f"{files.place} has no numeric columns to learn from")
         names = [name for name in names if files.numeric[name]]
     found = described(files, target, printer, names)
     if groups is None and not options.keep_ids:

@@ -118,7 +118,7 @@ KeepIds = Annotated[bool, Option("--keep-ids", help="Also keep identifiers and f
 Streams = Annotated[
     bool | None,
     Option(
-        "--stream/--in-memory", help="Read the rows in chunks, or all into memory. Default: in memory if the rows fit."
+        "--stream/--in-memory", help="Read the rows in chunks, or load all into memory. Default: in memory if they fit."
     ),
 ]
 Delimiter = Annotated[
@@ -140,7 +140,7 @@ Correction = Annotated[
     Option(
         metavar="X",
         min=0,
-        help="From every gain, subtract X times what noise alone explains. Default: by cross-validation, or 0.",
+        help="Subtract X times what noise alone explains from each gain. Default: cross-validated, or 0 without folds.",
     ),
 ]
 NumberOfFolds = Annotated[
@@ -153,7 +153,7 @@ NumberOfFolds = Annotated[
 ]
 AvailableGroups = Annotated[
     list[str] | None,
-    Option(metavar="A,B,…", help="Use exactly these groups; repeatable. With auto, use the groups that each row has."),
+    Option(metavar="A,B,…", help="Use exactly these groups; repeatable. With auto, use all groups present in a row."),
 ]
 Calibrates = Annotated[
     Literal["auto", "none"] | None, Option(help="Whether to calibrate probabilities on the folds. Default: auto.")
@@ -163,7 +163,7 @@ FoldBy = Annotated[
     Option(
         "--fold-by",
         metavar="NAME",
-        help="Keep rows with the same value in this column, such as a patient number, in one fold.",
+        help="Keep rows with the same value in this column, such as a patient number, in the same fold.",
     ),
 ]
 TimeLimitSeconds = Annotated[
@@ -193,7 +193,7 @@ class TargetOptions:
     drop_missing_target: Annotated[bool, Option("--drop-missing-target", help="Leave out rows without a target.")] = (
         False
     )
-    qid: Annotated[str | None, Option("--qid", metavar="NAME", help="Column of queries, for rankings.")] = None
+    qid: Annotated[str | None, Option("--qid", metavar="NAME", help="Column of query IDs, for rankings.")] = None
     event: Annotated[
         str | None,
         Option(
@@ -203,7 +203,7 @@ class TargetOptions:
         ),
     ] = None
     time: Annotated[
-        str | None, Option("--time", metavar="NAME", help="Column of survival times to predict; needs --event.")
+        str | None, Option("--time", metavar="NAME", help="Column of survival times to predict; requires --event.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -229,7 +229,7 @@ class LearningOptions:
     groups: Groups = None
     exclude: Exclude = None
     keep_ids: KeepIds = False
-    task: Annotated[TaskName, Option("--task", help="What to learn; auto decides from the target.")] = "auto"
+    task: Annotated[TaskName, Option("--task", help="What to learn; auto infers it from the target.")] = "auto"
     encoding: Annotated[
         EncodingKind | None,
         Option(
@@ -238,14 +238,14 @@ class LearningOptions:
     ] = None
     interactions: Annotated[
         int | None,
-        Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns. Default: fit tries 20."),
+        Option("--interactions", metavar="K", min=0, help="Add up to K pairs of columns. Default: fit tries up to 20."),
     ] = None
     alpha: Annotated[
         Any,
         Option(
             parser=alpha_of,
             metavar="A|auto",
-            help="Ridge constant; auto chooses it from the data. Default: by cross-validation, or auto without it.",
+            help="Ridge constant; auto chooses it from the data. Default: cross-validated, or auto without folds.",
         ),
     ] = None
 

@@ -51,9 +51,7 @@ def predict(
     proba: Annotated[bool, Option("--proba", help="Write class probabilities instead of labels.")] = False,
     interval: Annotated[
         float | None,
-        Option(
-            metavar="P", min=0, max=1, help="Also write intervals that contain this share of the targets, such as 0.9."
-        ),
+        Option(metavar="P", min=0, max=1, help="Also write prediction intervals with this coverage, such as 0.9."),
     ] = None,
     keep: Annotated[
         list[str] | None, Option(metavar="A,B,…", help="Columns of DATA to copy to the output; repeatable.")
@@ -105,14 +103,14 @@ def export(
     model: options.ModelFile,
     *,
     output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="File to write, such as model.onnx.")],
-    to: Annotated[ExportFormat, Option("--to", help="File format; only onnx can hold an encoding.")] = "onnx",
+    to: Annotated[ExportFormat, Option("--to", help="File format; only onnx supports an encoding.")] = "onnx",
     budget: options.Budget = None,
     stage: Annotated[int | None, Option(metavar="N", min=1, help="Write the model of the first N groups.")] = None,
     all_stages: Annotated[bool, Option("--all-stages", help="Write every stage (not for pmml).")] = False,
     name: Annotated[str | None, Option(help="Name of the model. Default: budgetline.")] = None,
     printer: Printer,
 ) -> None:
-    """Write a model for other systems.
+    """Export a model for use in other systems.
 
     An ONNX graph has the inputs X (or, with an encoding, the columns by name), stage and budget. For Solr,
     Elasticsearch, Vespa and PMML, the last stage or the selected stages are written as linear models.

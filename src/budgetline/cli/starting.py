@@ -28,7 +28,7 @@ from budgetline.report.formatting import count
 HEADER, LEFT = ("column", "kind", "distinct", "missing", "values"), (0, 1, 4)
 """Header of the table of columns, and the positions of its left-aligned columns."""
 LONGEST_VALUE = 20
-"""Longest value in the table, in characters."""
+"""Maximum length of a value in the table, in characters."""
 WITH_COSTS: dict[str, Callable[[], Bunch]] = {
     "heart": datasets.load_heart,
     "nhanes": datasets.load_nhanes,
@@ -82,7 +82,7 @@ def demo(
     ] = Path("heart.csv"),
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a real data set and the costs of its groups, and print the commands that learn from it.
+    """Write a real data set and the costs of its groups, and print the commands to run next.
 
     Example: budgetline demo
     """
@@ -115,14 +115,14 @@ def groups(
     target: options.TargetName = None,
     by: Annotated[Literal["prefix", "column"], Option(help="How to group the columns.")] = "column",
     keep_ids: options.KeepIds = False,
-    sep: Annotated[str, Option(help="Separator for --by prefix; names are cut at its first occurrence.")] = "_",
+    sep: Annotated[str, Option(help="Separator for --by prefix; names are split at its first occurrence.")] = "_",
     output: Annotated[
         Path | None, Option("-o", "--output", metavar="FILE", help="File to write. Default: stdout.")
     ] = None,
     reading: FileOptions,
     printer: Printer,
 ) -> None:
-    """Write a groups file to edit, with one group per column or per prefix of the names. Every group costs 1.
+    """Write a groups file to edit, with one group per column or per column-name prefix. Every group costs 1.
 
     Example: budgetline groups heart.csv --target disease -o groups.yaml
     """
@@ -159,10 +159,10 @@ def _commented(made: FeatureGroups, files: Files, target: str | None, what: str)
     """Return the text of the file, with comments on what to edit."""
     lines = [
         f"Groups of {files.place}, {what}.",
-        "To edit: group the columns that are computed, asked or bought together, and set the cost of every group,",
-        "all in one unit (seconds, dollars, …). A group with cost 0 is free. A cost that groups share is paid once:",
-        "'shared: {draw: {cost: 2.1, groups: [a, b]}}'. If a group needs others first, add 'requires: [a]' to it.",
-        "A column may be in at most one group; columns in no group are left out ('remainder: drop').",
+        "To edit: group the columns that are computed, asked for or bought together, and set the cost of every group,",
+        "all in one unit (seconds, dollars, …). A group with cost 0 is free. A cost that several groups share is paid",
+        "once: 'shared: {draw: {cost: 2.1, groups: [a, b]}}'. If a group needs other groups first, add 'requires: [a]'",
+        "to it. A column may be in at most one group; columns that are in no group are left out ('remainder: drop').",
     ]
     if target is not None:
         lines.append(f"The target {shown(target)} must not be in a group.")

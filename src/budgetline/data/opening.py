@@ -54,36 +54,36 @@ def open_data(
 ) -> Source:
     """Open data of any size, to be read in chunks by ``fit`` and ``budget_curve``.
 
-    The data must not change. If a file has changed, reading it raises an error that names the file; open it again.
+    The data must not change. Reading a file that has changed raises an error that names it; open the data again.
 
     Parameters
     ----------
     data : path, glob, folder, list of paths, table, frame, tuple or iterator
         - Parquet (.parquet, .pq), CSV (.csv, .tsv or .txt, optionally compressed as .gz, .bz2 or .zst), svmlight
           (.svm, .svmlight, .libsvm) or Excel files (.xlsx, .xls; first sheet only), or a folder of files of one kind.
-        - An Arrow table, a polars LazyFrame, a pandas, polars or dask data frame, or any other object with
+        - An Arrow table, a polars LazyFrame, a pandas, polars or dask data frame, or any other object that holds
           Arrow data (``__arrow_c_stream__``), such as a DuckDB relation.
         - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps or sparse matrices.
-        - An iterator over such tuples, read once, or a function that returns one. Chunks are copied as they are read.
+        - An iterator over such tuples, which is read once, or a function that returns one. Chunks are copied when read.
     target : str or list of str
         Name of the target column (not for tuples, iterators and svmlight files). Pass an empty list if there is none.
     weight, qid : str, optional
         Names of the columns with sample weights and query ids. For svmlight files, pass any ``qid`` to read query ids.
     features : list of str, optional
-        Names of the feature columns; by default, all others. Estimators read only the columns that their groups use.
+        Names of the feature columns; by default, all others. Estimators read only the columns in their groups.
     chunk_rows : int, optional
-        Number of rows per chunk. By default, a chunk has about 64 MB. Data with chunks of their own do not accept it:
-        svmlight files (32 MB of text per chunk), iterators and dask.
+        Number of rows per chunk. By default, a chunk has about 64 MB. Not available for data that have chunks of their
+        own: svmlight files (32 MB of text per chunk), iterators and dask.
     file_format : {"parquet", "csv", "excel", "svmlight"}, optional
-        The file format, which is needed if the suffixes do not determine it.
+        The file format. Needed only if the file suffixes do not determine it.
     n_features, zero_based
-        For svmlight files: number of features (by default found in an extra pass), and whether indices start at 0.
+        For svmlight files: the number of features (by default found in an extra pass), and whether indices start at 0.
     delimiter, na
-        For CSV files: the delimiter (by default detected from the first lines), and texts that mean missing values,
-        besides the empty text (by default NA, N/A, NaN, nan, null, NULL, None, ?, . and #N/A, except in a target).
-        Decimal commas are detected unless commas delimit. An unnamed first column is left out, as it holds row names.
+        For CSV files: the delimiter (by default detected from the first lines), and the strings for missing values,
+        besides the empty string (by default NA, N/A, NaN, nan, null, NULL, None, ?, . and #N/A, except in a target).
+        Decimal commas are detected unless commas are delimiters. An unnamed first column is left out as row names.
     device : str, optional
-        PyTorch or CuPy device that multiplies the rows, such as "cuda". Every dask worker uses its own.
+        PyTorch or CuPy device for the products of rows, such as "cuda". Every dask worker uses its own device.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def files_of(data: Paths, file_format: str | None) -> tuple[list[Path], str]:
         raise ValueError(f"files of different kinds: {', '.join(sorted(kinds))}")
     kind = kinds.pop()
     if kind not in SUFFIXES.values():
-        raise ValueError(f"cannot tell what {paths[0]} holds: give its format: parquet, csv, excel or svmlight")
+        raise ValueError(f"cannot tell what {paths[0]} holds: pass its format: parquet, csv, excel or svmlight")
     if absent := [path for path in paths if not path.exists()]:
         raise FileNotFoundError(f"{absent[0]} does not exist")
     return paths, kind

@@ -138,7 +138,7 @@ class Source:
     Attributes
     ----------
     partitions : iterable of Partition
-        Parts that are read one after another, or on several machines.
+        Parts of the data, which are read one after another or on several machines.
     n_features : int
         Number of features, D.
     feature_names : tuple of str, or None
@@ -148,9 +148,10 @@ class Source:
     once : bool
         Whether the data can be read only once.
     encoding : TableEncoding, or None
-        With an encoding, the partitions hold raw columns, and the features are design columns.
+        How raw columns are encoded. With an encoding, the partitions hold raw columns, and the features are design
+        columns.
     device : str, or None
-        Name of the device on which chunks are multiplied.
+        Name of the device on which products of the rows are computed.
 
     Examples
     --------
@@ -177,7 +178,7 @@ class Source:
         return replace(self, partitions=raw)
 
     def dropping(self) -> Source:
-        """Return a source of the same files, without the rows that have no target."""
+        """Return a source of the same files that leaves out rows without a target."""
         return self._with_each(lambda partition: partition.dropping())
 
     def reading(self, kinds: Mapping[str, str]) -> Source:

@@ -27,9 +27,9 @@ def load_bank() -> Bunch:
     Returns
     -------
     sklearn.utils.Bunch
-        The fields are data, a pandas DataFrame of shape (1131, 16); target, "yes" or "no"; frame, which has both;
-        feature_names; filename, the CSV file from which they were read; and DESCR, with the source, licence and
-        citation.
+        Dictionary-like object with the fields data, a pandas DataFrame of shape (1131, 16); target, "yes" or "no";
+        frame, a DataFrame with both; feature_names; filename, the CSV file from which the data were read; and DESCR,
+        with the source, licence and citation.
 
     Examples
     --------
@@ -58,19 +58,20 @@ def load_heart(
     Parameters
     ----------
     sites : {"cleveland", "all"}, default="cleveland"
-        The 303 patients of Cleveland, or the 920 patients of all four hospitals.
+        Whether to load the 303 patients from Cleveland or the 920 patients from all four hospitals.
     tests : {"panel", "single"}, default="panel"
-        One group per procedure, or one group per test. In the second case, the tests of a procedure share its cost.
+        Whether to form one group per procedure or one group per test. With "single", the tests of a procedure share its
+        cost.
     as_frame : bool, default=False
-        Whether to return pandas objects, with groups of column names instead of positions.
+        Whether to return pandas objects. The groups then contain column names instead of positions.
 
     Returns
     -------
     sklearn.utils.Bunch
-        The fields are data, of shape (n_samples, n_features); target, 1 for disease and 0 for none; feature_names;
-        target_name; feature_groups, nine procedures or thirteen tests with costs in Canadian dollars; site, the
-        hospital of each row; frame, a DataFrame of data and target, or None; and DESCR, with the source, licence and
-        citation.
+        Dictionary-like object with the fields data, of shape (n_samples, n_features); target, 1 for disease and 0 for
+        no disease; feature_names; target_name; feature_groups, nine procedures or thirteen tests with costs in Canadian
+        dollars; site, the hospital of each row; frame, a DataFrame of data and target, or None; and DESCR, with the
+        source, licence and citation.
 
     Examples
     --------
@@ -105,21 +106,21 @@ def load_heart(
 
 
 def load_mfeat(*, as_frame: bool = False) -> Bunch:
-    """Load the UCI Multiple Features data: handwritten digits in six families of features.
+    """Load the UCI Multiple Features data: handwritten digits, described by six families of features.
 
-    No prices are published for these features, so each family costs its number of features.
+    No prices are published for these features, so the cost of a family is its number of features.
 
     Parameters
     ----------
     as_frame : bool, default=False
-        Whether to return pandas objects, with groups of column names instead of positions.
+        Whether to return pandas objects. The groups then contain column names instead of positions.
 
     Returns
     -------
     sklearn.utils.Bunch
-        The fields of `load_heart`, except site, and group_titles, a readable title of each family. ``data`` has the
-        shape (2000, 649), and ``target`` is the digit, by which the rows are sorted. The column ``"fou_000"`` is the
-        first Fourier coefficient.
+        The same fields as for `load_heart`, but with group_titles, a readable title for each family, instead of site.
+        ``data`` has the shape (2000, 649), and ``target`` is the digit. The rows are sorted by digit. The column
+        ``"fou_000"`` is the first Fourier coefficient.
 
     Examples
     --------
@@ -145,21 +146,21 @@ def load_mfeat(*, as_frame: bool = False) -> Bunch:
 
 
 def load_nhanes(*, as_frame: bool = False, drop: str | Iterable[str] = ()) -> Bunch:
-    """Load the NHANES 2017-2018 data, to predict the HbA1c of adults from survey components with costs.
+    """Load the NHANES 2017-2018 data for predicting the HbA1c of adults from survey components with costs.
 
     Parameters
     ----------
     as_frame : bool, default=False
-        Whether to return pandas objects, with groups of column names instead of positions.
+        Whether to return pandas objects. The groups then contain column names instead of positions.
     drop : str or iterable of str, default=()
         Components to leave out, for instance ``("DIQ",)``, the questions about diabetes itself.
 
     Returns
     -------
     sklearn.utils.Bunch
-        The fields of `load_heart`, except site, and group_titles, a readable title of each component. Without `drop`,
-        ``data`` has the shape (5018, 250). ``target`` is HbA1c in percent. ``feature_groups`` has up to 22 components,
-        whose costs are scores of inconvenience.
+        The same fields as for `load_heart`, but with group_titles, a readable title for each component, instead of
+        site. Without `drop`, ``data`` has the shape (5018, 250). ``target`` is HbA1c in percent. ``feature_groups``
+        contains up to 22 components, whose costs are inconvenience scores.
 
     Examples
     --------
@@ -192,17 +193,17 @@ def load_thyroid(*, tests: Literal["panel", "single"] = "panel", as_frame: bool 
     Parameters
     ----------
     tests : {"panel", "single"}, default="panel"
-        One group of all five blood tests, or one group per test. In the second case, the four assays share the cost of
-        the blood draw. FTI, which is computed from TT4 and T4U, is free but requires both.
+        Whether to put all five blood tests into one group or each into its own group. With "single", the four assays
+        share the cost of the blood draw. FTI, which is computed from TT4 and T4U, is free but requires both.
     as_frame : bool, default=False
-        Whether to return pandas objects, with groups of column names instead of positions.
+        Whether to return pandas objects. The groups then contain column names instead of positions.
 
     Returns
     -------
     sklearn.utils.Bunch
-        The fields of `load_heart`, except site, and is_test, which marks UCI's test rows. ``data`` has the shape (7200,
-        21), and ``target`` is the class 1, 2 or 3. ``feature_groups`` has sixteen questions, and a blood panel or five
-        tests, with costs in Canadian dollars.
+        The same fields as for `load_heart`, but with is_test, which marks the rows of UCI's test set, instead of site.
+        ``data`` has the shape (7200, 21), and ``target`` is the class 1, 2 or 3. ``feature_groups`` contains sixteen
+        questions and either one blood panel or five blood tests, with costs in Canadian dollars.
 
     Examples
     --------

@@ -110,7 +110,7 @@ class RawTable:
 def raw_data(X: object) -> tuple[Frame | Array, tuple[str, ...] | None]:
     """Return a table of any kind as a data frame or an array, and the names of its columns, if it has any."""
     if sparse.issparse(X):
-        raise TypeError("X is a sparse matrix, which holds numbers that need no encoding: give encoding=None")
+        raise TypeError("X is a sparse matrix, which holds numbers that need no encoding: pass encoding=None")
     X = on_host(X)
     names, frame = column_names(X), nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.DataFrame):
@@ -128,7 +128,7 @@ def known_table(X: object, source: Layout, needed: Positions) -> RawTable:
     data, names = raw_data(X)
     if source.names is None or names is None:
         if source.n_features != data.shape[1]:
-            raise ValueError(f"X has {data.shape[1]} features, the model was fitted on {source.n_features}")
+            raise ValueError(f"X has {data.shape[1]} features, but the model was fitted on {source.n_features}")
         return RawTable.of(data, source, needed)
     place = {name: d for d, name in enumerate(names)}
     if absent := [name for name in source.labels(needed) if name not in place]:

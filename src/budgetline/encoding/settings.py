@@ -13,33 +13,35 @@ KINDS = ("linear", "spline", "categories")
 
 @dataclass(frozen=True)
 class Encoding:
-    """Settings that turn the columns of a raw table into numbers, curves or categories, each in its column's group.
+    """Settings for encoding the columns of a raw table as numbers, splines or categories.
 
-    Text, flags and columns of a categorical type (even of numbers) become categories, and decimals become numbers. Text
-    is read as numbers or dates if nearly all of its values have one form, such as "8.90%", "$4.99", "36 months" or
-    "7-Jan-18"; "categories" keeps it as text. Dates and times become numbers of days. A missing or blank value becomes
-    a category; in a column of numbers, it is replaced by the mean and marked by a flag. With an encoding, ``alpha`` is
-    chosen from the data unless you set it.
+    The design columns that are created from a column belong to the same group as this column. Text, Booleans and
+    columns of a categorical type (even if the categories are numbers) are encoded as categories, and decimal types as
+    numbers. A text column is read as numbers or dates if nearly all of its values have the same form, such as "8.90%",
+    "$4.99", "36 months" or "7-Jan-18"; the setting "categories" keeps it as text. Dates and times are converted to
+    numbers of days. Missing and blank values become a category of their own; in a column of numbers, they are replaced
+    by the mean and marked by an indicator. With an encoding, ``alpha`` is chosen from the data unless you set it.
 
     Parameters
     ----------
     numbers : {"linear", "spline", "categories"}
-        "linear" makes one column, asinh((x − median)/3s), where s is half the distance between the quartiles. It is
-        linear in the middle and logarithmic in the tails. "spline" makes natural cubic splines of
-        asinh((x − median)/s). The more a spline bends, the more the ridge penalises it; outside the data, splines keep
-        their end values. A number that makes up a tenth of a column or more, such as zero, gets a flag. "categories"
-        makes every different number a category.
+        How numbers are encoded. "linear" creates one column, asinh((x − median)/3s), where s is half the interquartile
+        range. This function is nearly linear in the middle and logarithmic in the tails. "spline" creates natural cubic
+        splines of asinh((x − median)/s). The more a spline bends, the more the ridge penalises it. Outside the range of
+        the data, splines keep their boundary values. A value that makes up at least a tenth of a column, such as zero,
+        gets an indicator column. "categories" turns every distinct number into a category.
     knots : int or None
-        The number of knots of a spline, which are placed at quantiles. If None, there are 5 to 12 knots, depending on
+        Number of knots per spline. The knots are placed at quantiles. If None, there are 5 to 12 knots, depending on
         the number of rows.
     min_frequency : int
-        Categories with fewer rows are merged into one, which also stands for unknown categories. Rows are
-        counted with their weights, relative to the mean weight.
+        Minimum number of rows per category. Rarer categories are merged into one, which is also used for unknown
+        categories. Each row counts with its sample weight, relative to the mean weight.
     max_categories : int
-        Largest number of categories. The most frequent ones are kept and the others are merged.
+        Maximum number of categories per column. The most frequent categories are kept, and the others are merged.
     interactions : int
-        Largest number of pairs of columns to add. Each pair is a free group that requires the groups of both columns.
-        The pairs that explain most beyond the sum of their columns are added, with at most 2,000 design columns in all.
+        Maximum number of column pairs to add as interactions. Each pair is a free group that requires the groups of
+        both columns. The pairs that explain most beyond the sum of the effects of their two columns are added; all
+        pairs together have at most 2,000 design columns.
     columns : mapping column -> kind or settings
         Settings for individual columns, by name (or position), such as
         ``{"zip": "categories", "age": {"numbers": "spline", "knots": 4}}``.
@@ -81,7 +83,7 @@ class Encoding:
 
     @property
     def as_categories(self) -> list[str]:
-        """Names of the columns whose own settings turn numbers into categories."""
+        """Names of the columns whose individual settings turn numbers into categories."""
         own = ((name, self._of(name, given).numbers) for name, given in self.columns.items())
         return [name for name, numbers in own if numbers == "categories" and isinstance(name, str)]
 

@@ -25,36 +25,38 @@ class PredictsAtBudget:
     ) -> Array:
         """Predict with the whole sequence, or with the groups that a budget, a stage or ``available`` allows.
 
-        Only the columns that the chosen model uses are read. The others may be NaN, or absent from a data frame.
-        Columns of a frame are found by name, in any order. An array must have the same columns as in ``fit``.
+        Only the columns that the chosen model uses are read. The others may be NaN, or may be absent from a data frame.
+        Columns of a data frame are matched by name, so their order does not matter. An array must have the same columns
+        as in ``fit``.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-            The rows to predict.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The input samples.
         budget : float, optional
-            Use the longest prefix of the sequence that costs no more than this.
+            Use the longest prefix of the sequence whose cost does not exceed this budget.
         stage : int, optional
             Use the first ``stage`` groups. Stage 0 predicts the training mean, or the most frequent class.
         available : collection of group names, or "auto", optional
             Use exactly these groups, which need not be a prefix. For squared error, the prediction comes from the
-            least-squares model on these groups, which is exact for every subset. For other losses, prefixes are exact,
-            and the models of other subsets are fitted to what the model knows of the distribution of the training rows.
-            Groups that are not in the sequence add nothing.
-            With "auto", each row is predicted from the groups that it has, which are those whose columns are not all
-            missing (NaN or null). Columns that X lacks count as missing, and a warning names them. A budget or a stage
-            then limits these groups. Without an encoding, a row with only some of the columns of a group is an error.
-            `StagedEstimators` use the longest prefix whose groups are all available, and do not accept "auto".
+            least-squares model on these groups, which is exact for every subset. For other losses, the models of
+            prefixes are exact; the models of other subsets are fitted to a summary of the distribution of the training
+            rows. Groups that are not in the sequence are ignored, with a warning. With "auto", each row is predicted
+            from its own available groups: a group is available unless all its columns are missing (NaN or null) in this
+            row. Columns that X lacks count as missing, and a warning names them. A budget or a stage can be passed as
+            well, and then limits the groups that are used. Without an encoding, an error is raised if only some of the
+            columns of a group are missing in a row. `StagedEstimators` uses the longest prefix whose groups are all
+            available, and does not accept "auto".
 
         Returns
         -------
-        array of shape (n,), or (n, P) for several targets
-            One value or label per row.
+        array of shape (n_samples,) or (n_samples, n_targets)
+            The predicted values or class labels.
         """
         return self._result("predict", X, budget, stage, available)
 
     def staged_predict(self, X: object) -> Iterator[Array]:
-        """Yield the predictions for the rows of X after each group."""
+        """Yield the predictions for X after each group is added."""
         return self._staged("predict", X)
 
     def score(
@@ -67,9 +69,9 @@ class PredictsAtBudget:
         stage: int | None = None,
         available: Available = None,
     ) -> float:
-        """Return R² for regression, or accuracy for classification; keywords as in ``predict``.
+        """Return R² for regressors, or the accuracy for classifiers; keywords as in ``predict``.
 
-        ``y`` holds the true values, and ``sample_weight`` the weights of the rows.
+        ``y`` contains the true values or labels, and ``sample_weight`` the sample weights.
         """
         predicted = self.predict(X, budget=budget, stage=stage, available=available)
         measure = accuracy_score if is_classifier(self) else r2_score
@@ -109,40 +111,41 @@ class ClassifiesAtBudget(PredictsAtBudget):
     def predict_proba(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
-        """Return the probabilities of the classes, shape (n, P); keywords as in ``predict``."""
+        """Return the class probabilities, of shape (n_samples, n_classes); keywords as in ``predict``."""
         return self._result("predict_proba", X, budget, stage, available)
 
     @available_if(_offered("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
-        """Return the log probabilities of the classes, shape (n, P); keywords as in ``predict``."""
+        """Return the class log-probabilities, of shape (n_samples, n_classes); keywords as in ``predict``."""
         return self._result("predict_log_proba", X, budget, stage, available)
 
     @available_if(_offered("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
-        """Return scores: the log odds of the second of two classes, shape (n,), or one score per class, shape (n, P).
+        """Return the log odds of the second of two classes, or one score per class if there are more.
 
-        Stage 0 is the model of the class frequencies alone. The probabilities of more than two classes are the softmax
-        of their scores. `StagedEstimators` return the scores of their estimator; keywords as in ``predict``.
+        The shape is (n_samples,) for two classes and (n_samples, n_classes) for more. With more than two classes, the
+        probabilities are the softmax of the scores. At stage 0, the scores depend only on the class frequencies.
+        `StagedEstimators` returns the scores of its estimator; keywords as in ``predict``.
         """
         return self._result("decision_function", X, budget, stage, available)
 
     @available_if(_offered("predict_proba"))  # type: ignore[untyped-decorator]
     def staged_predict_proba(self, X: object) -> Iterator[Float]:
-        """Yield the probabilities for the rows of X after each group."""
+        """Yield the class probabilities for X after each group is added."""
         return self._staged("predict_proba", X)
 
     @available_if(_offered("predict_log_proba"))  # type: ignore[untyped-decorator]
     def staged_predict_log_proba(self, X: object) -> Iterator[Float]:
-        """Yield the log probabilities for the rows of X after each group."""
+        """Yield the class log-probabilities for X after each group is added."""
         return self._staged("predict_log_proba", X)
 
     @available_if(_offered("decision_function"))  # type: ignore[untyped-decorator]
     def staged_decision_function(self, X: object) -> Iterator[Float]:
-        """Yield the scores for the rows of X after each group."""
+        """Yield the scores for X after each group is added."""
         return self._staged("decision_function", X)
 
     def _offers(self, method: str) -> bool:

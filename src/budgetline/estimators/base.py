@@ -76,7 +76,7 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_model(cls, model: AnytimeModel) -> Self:
-        """Return a fitted estimator that holds this model, with the parameters that the model was fitted with."""
+        """Return a fitted estimator that wraps ``model`` and has the parameters that the model was fitted with."""
         found = cls(**model.settings)
         found._validate_params()
         found._adopt(model)
@@ -91,24 +91,27 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
         client: object = None,
         progress: Progress = None,
     ) -> Self:
-        """Learn the sequence and a model for every prefix of it.
+        """Learn the order of the groups, and fit a model for every prefix of this order.
 
-        With a source, squared error needs one pass over the data, and memory for a chunk and D × D moments. Other
-        losses need a few passes per stage, which ``n_passes_`` counts. Only the columns in groups are read.
+        If the data come from a source, squared error needs one pass over them, and memory for one chunk and for the
+        moments (a D × D matrix for D features). Other losses need a few passes per stage; ``n_passes_`` is the total
+        number of passes. Only columns that belong to a group are read.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or Source
-            The training rows, as a table or a source. A table has shape (n, D) and is not copied; it is an array, or a
-            frame of pandas, polars or pyarrow. A source comes from ``budgetline.open_data`` and holds its own targets.
-        y : array of shape (n,), or (n, P) for several targets
-            The targets. Labels of a classifier can be of any type.
-        sample_weight : array of shape (n,), optional
-            Weights of the rows.
+        X : array-like, sparse matrix, data frame or Source
+            The training data. A table (an array, a sparse matrix, or a data frame of pandas, polars or pyarrow) has
+            shape (n_samples, n_features) and is not copied. A source is created by ``budgetline.open_data`` and
+            contains its own targets.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The target values. Class labels can be of any type.
+        sample_weight : array-like of shape (n_samples,), optional
+            Sample weights.
         client : dask.distributed.Client, optional
-            Client whose workers read the partitions of a source. Dask frames use the default client if there is one.
+            Dask client whose workers read the partitions of a source. Dask data frames use the default client if there
+            is one.
         progress : bool or None
-            Whether to show a progress bar for a source. If None, it is shown only on a terminal.
+            Whether to show a progress bar when fitting to a source. If None, it is shown only in a terminal.
 
         Examples
         --------
@@ -180,7 +183,7 @@ class AnytimeEstimator(ModelMethods, BaseEstimator):  # type: ignore[misc]
                 "rule='forward' refits every candidate, each a pass over the source: use rule='score' or 'omp'"
             )
         if passes.source.once:
-            raise ValueError("several passes are needed, an iterator allows one: give a function that starts one")
+            raise ValueError("an iterator allows only one pass, but several are needed: pass a function that makes one")
 
     def _source_task(self, passes: Passes) -> Task:
         """Return what is learned from a source, whose targets are checked as they are read."""

@@ -54,23 +54,24 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         stage: int | None = None,
         available: Available = None,
     ) -> Mask:
-        """Return which classes are in the prediction set of each row, shape (n, P).
+        """Return which classes are in the prediction set of each row, a mask of shape (n_samples, n_classes).
 
-        A set contains the true class with probability ``coverage``. Sets need the held-out errors of an
-        ``AnytimeClassifierCV`` that was fitted to rows in memory. A set consists of the classes whose probability is
-        above a threshold, which is the same for all rows of a stage. If a set contains several classes, the row could
-        belong to any of them. If it is empty, the row resembles no class in particular. When there are few different
-        probabilities, as after one group with two values, sets cover more than requested.
+        A set contains the true class with probability ``coverage``. The method is available only for an
+        ``AnytimeClassifierCV`` that was fitted to data in memory, because the sets are based on its held-out errors. A
+        set consists of all classes whose probability exceeds a threshold, which is the same for all rows at a stage. If
+        a set contains several classes, the row could belong to any of them. If it is empty, the row resembles no class
+        in particular. If there are only a few distinct probabilities, for example after a single binary group, the
+        coverage of the sets is higher than requested.
 
-        Coverage is an average over all rows. The sets of rows from a rare class may contain this class far less often.
-        If these rows matter as much as the others, fit with ``class_weight="balanced"``.
+        Coverage is an average over all rows. For rows of a rare class, the sets may contain the true class far less
+        often. If these rows matter as much as the others, fit the model with ``class_weight="balanced"``.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-            The rows to predict.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The input samples.
         coverage : float in (0, 1)
-            Share of new rows whose set contains the true class.
+            Share of new rows whose set should contain the true class.
         budget, stage
             As in ``predict``.
         available
@@ -96,7 +97,7 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
     def _check_source(self, passes: Passes) -> None:
         super()._check_source(passes)
         if self.class_weight is not None:
-            raise ValueError("class_weight cannot be used with a source: give the weights as a column")
+            raise ValueError("class_weight cannot be used with a source: pass the weights as a column")
         if shape := passes.source.target_shape:
             raise ValueError(f"a classifier needs one target, as a vector; the source has a matrix of {shape[0]}")
 
@@ -116,8 +117,8 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
 class AnytimeClassifier(BaseClassifier, HasAlpha):
     """Classification with feature groups that are computed one after another, best value for money first.
 
-    The estimator learns an order of the groups and, for every prefix of it, a logistic model (two classes) or a softmax
-    model (more classes),
+    The estimator learns an order of the groups. For every prefix of this order, it fits a logistic model (two classes)
+    or a softmax model (more than two classes) by solving
 
         min_W  mean log loss + alpha/2 ‖W‖²    on standardised X, with an intercept that is not penalised.
 
@@ -126,28 +127,29 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
     feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, start, encoding
         As in ``AnytimeRegressor``.
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
-        How the merit of a group is measured. "forward" refits the candidates that can win. "score" uses the gain of one
-        Newton step. "omp" uses the whitened gradient (the paper's Algorithm 3) and is the fastest. The other rules are
-        for comparison.
+        How the merit of a group is measured. "forward" refits the model with each candidate that could still be the
+        best. "score" uses the gain of one Newton step. "omp" uses the whitened gradient (the paper's Algorithm 3) and
+        is the fastest. The other rules are for comparison.
     alpha : float, "auto" or None
-        As in ``AnytimeRegressor``. In terms of ``LogisticRegression`` on standardised data, it is 1/(C·n).
+        As in ``AnytimeRegressor``. It corresponds to ``C = 1 / (alpha · n)`` in ``LogisticRegression`` on standardised
+        data with n rows.
     correction : float
         As in ``AnytimeRegressor``.
     min_gain : float
-        Stop when no group would explain at least this additional fraction of the deviance, after the correction. The
-        fraction is estimated by one Newton step.
+        Minimum additional fraction of the deviance that a group must explain, after the correction; learning stops when
+        no group reaches it. The fraction is estimated from one Newton step.
     class_weight : dict, "balanced" or None
-        Weights of the classes. "balanced" gives all classes the same total weight.
+        Class weights. "balanced" gives all classes the same total weight.
     tol : float
-        A stage counts as fitted when no entry of the gradient is larger than this, in units of the standard deviation
-        of the class indicators.
+        Tolerance for convergence. A stage has converged when no entry of the gradient exceeds ``tol``, in units of the
+        standard deviation of the class indicators.
 
     Attributes
     ----------
-    classes_ : array of shape (P,)
-        The labels, sorted.
+    classes_ : array of shape (n_classes,)
+        The class labels, in sorted order.
     coef_path_
-        As in ``AnytimeRegressor``. For two classes, the scores are the log odds of the second class.
+        As in ``AnytimeRegressor``. For two classes, the linear score is the log odds of the second class.
     feature_groups_, sequence_, order_, intercept_path_, coef_, intercept_, alpha_, n_passes_, model_
         As in ``AnytimeRegressor``.
 

@@ -67,20 +67,20 @@ class HasSearch(AnytimeEstimator):
         client: object = None,
         progress: Progress = None,
     ) -> Self:
-        """Choose settings by cross-validation, then fit to all rows; other arguments as in ``AnytimeRegressor.fit``.
+        """Choose settings by cross-validation, then refit on all rows; other arguments as in ``AnytimeRegressor.fit``.
 
         Parameters
         ----------
-        groups : array of shape (n,), optional
-            Labels of the rows, such as the patient of each row. If ``cv`` is a number or None, rows with the same label
-            are in the same fold.
+        groups : array-like of shape (n_samples,), optional
+            Group labels of the rows (not feature groups), such as patient identifiers. If ``cv`` is an integer or None,
+            rows with the same label are kept in the same fold.
         """
         return self._fit(X, y, sample_weight, client, progress, groups)
 
     def _chosen(self, recipe: Recipe) -> Recipe:
         numbers = None if self.interactions is None else tuple(self._numbers_of_pairs())
         if numbers is not None and max(numbers) > 0 and self.encoding is None:
-            raise ValueError("interactions are of raw columns: set encoding, such as encoding='spline'")
+            raise ValueError("interactions are pairs of raw columns: set encoding, such as encoding='spline'")
         tried = checked_values("alphas", self.alphas), checked_values("corrections", self.corrections)
         search = FoldSearch(*tried, numbers, self.cv, self.stop_at_best, self.search_rows)
         return replace(recipe, search=replace(search, calibrate=self._calibrates()))
@@ -91,7 +91,7 @@ class HasSearch(AnytimeEstimator):
 
     @property
     def folds_that_agree_(self) -> Positions:
-        """Number of folds that have bought each group by the cost at which the order buys it, shape (stages,)."""
+        """For each group, the number of folds that bought it at a total cost no higher than in the final order."""
         check_is_fitted(self)
         return folds_that_agree(self.sequence_.cumulative_costs, self.fold_costs_)
 
@@ -109,7 +109,7 @@ class HasSearch(AnytimeEstimator):
         return sorted({int(most) for most in given})
 
     def chosen(self) -> Any:
-        """Return an unfitted estimator without a search, with the settings that this search has chosen."""
+        """Return an unfitted estimator with the settings chosen by this search; it does not search again."""
         check_is_fitted(self)
         kept = {name: value for name, value in self.get_params(deep=False).items() if name not in SEARCHED}
         settings, encoding = as_encoding(self.encoding), self.model_.encoding
@@ -138,14 +138,14 @@ def checked_values(name: str, given: ArrayLike) -> Float:
 class AnytimeRegressorCV(BaseRegressor, HasSearch):
     """AnytimeRegressor with ``alpha`` and ``correction`` chosen by cross-validation over all budgets.
 
-    The model is fitted on all data with the best values. The score of a fold is the explained share of its held-out
-    loss, averaged over budgets that are spread evenly up to the total cost. For squared error, this share is
-    1 − MSE/MSE(training mean). ``alpha`` is chosen with the first of the ``corrections``, and then the correction with
-    this ``alpha``. For squared error, one pass over the data computes the moments of every fold, and trying another
-    ``alpha`` reads no data.
+    The model is then refitted on all data with the best values. The score of a fold is the share of its held-out loss
+    that is explained, averaged over all budgets up to the total cost. This share is 1 − MSE/MSE(training mean) for
+    squared error. First, ``alpha`` is chosen, using the first of the ``corrections``. Then the correction is chosen,
+    using this ``alpha``. For squared error, the moments of every fold are computed in one pass, so that trying another
+    ``alpha`` does not read the data again.
 
-    The search has the methods of ``AnytimeRegressor``, except those that learn from moments. Rows of a source are
-    assigned to folds by a hash of their values.
+    The search has the same methods as ``AnytimeRegressor``, except ``fit_moments`` and ``partial_fit``. Rows of a
+    source are assigned to folds by a hash of their values.
 
     Parameters
     ----------
@@ -156,35 +156,37 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
     alphas, corrections : sequences of float
         The values to try.
     interactions : sequence of int, or None
-        Numbers of pairs of columns to try, such as (0, 20), with the best alpha and correction. The pairs that explain
-        most are added if they improve the score on held-out rows by more than the standard error of the improvement.
-        At most 20,000 rows are used to decide this. If None, the encoding decides how many pairs are added. Pairs need
-        an encoding, and rows in memory.
-    cv : int, splitter, iterable or None
-        The number of folds, a scikit-learn splitter, or an iterable of splits. None means 5 folds. If a splitter needs
-        groups, pass the list of its splits. A source accepts only a number of folds or None.
+        Numbers of column pairs to try as interactions, such as (0, 20), with the best alpha and correction. The pairs
+        that explain most are added if they improve the score on held-out rows by more than the standard error of the
+        improvement. At most 20,000 rows are used for this decision. If None, the encoding determines how many pairs are
+        added. Pairs need an encoding and data in memory.
+    cv : int, cross-validation splitter, iterable or None
+        The cross-validation splitting strategy. An integer gives the number of folds, and None means 5 folds.
+        Alternatively, pass a scikit-learn splitter, or an iterable that yields (train, test) splits as arrays of
+        indices. If a splitter needs groups, pass the list of its splits. A source accepts only an integer or None.
     stop_at_best : bool
-        Whether to buy no groups beyond the budget that is best on held-out rows, if quality falls afterwards by more
-        than 0.005 and by more than a standard error. The first group is always bought.
+        Whether to end the sequence at the budget with the best quality on held-out rows, provided that quality falls
+        after this budget by more than 0.005 and by more than one standard error. The first group is always bought.
     search_rows : int or None
-        Choose the settings on at most this many rows in memory, drawn at random. The model is still fitted to all rows.
-        If None, the search uses all rows.
+        Maximum number of rows, drawn at random, on which the settings are chosen if the data are in memory. The model
+        is still refitted on all rows. If None, all rows are used to choose the settings.
 
     Attributes
     ----------
     alpha_, correction_ : float
         The chosen values.
     cv_scores_ : array of shape (n_alphas, n_folds)
-        Scores of the alphas, with the first correction.
+        Score of each alpha on each fold, with the first correction.
     correction_scores_ : array of shape (n_corrections, n_folds)
-        Scores of the corrections, with ``alpha_``.
-    held_out_ : array of shape (K, 3)
-        One row per cost: the cost, the explained share of the held-out loss at this cost (mean over folds), and its
-        standard error.
-    fold_costs_ : array of shape (n_folds, stages)
-        Total cost by which each fold has bought each group of the order; infinite if it never buys the group.
-    folds_that_agree_ : int array of shape (stages,)
-        For each group, the number of folds that have bought it by the cost at which the order buys it.
+        Score of each correction on each fold, with ``alpha_``.
+    held_out_ : array of shape (n_costs, 3)
+        One row per cost, with three entries: the cost, the explained share of the held-out loss at this cost (mean over
+        folds), and the standard error of this share.
+    fold_costs_ : array of shape (n_folds, n_stages)
+        For each fold, the total cost at which it has bought each group of the final order, or infinity if it never
+        does.
+    folds_that_agree_ : int array of shape (n_stages,)
+        For each group, the number of folds that bought it at a total cost no higher than in the final order.
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
         As in ``AnytimeRegressor``.
 
@@ -207,8 +209,8 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
 class AnytimeClassifierCV(BaseClassifier, HasSearch):
     """AnytimeClassifier with ``alpha`` and ``correction`` chosen by cross-validation over all budgets.
 
-    The model is fitted on all data with the best values. The score of a fold is the explained share of its held-out log
-    loss, 1 − loss/loss(training frequencies), averaged over budgets that are spread evenly up to the total cost. The
+    The model is then refitted on all data with the best values. The score of a fold is the share of its held-out log
+    loss that is explained, 1 − loss/loss(training frequencies), averaged over all budgets up to the total cost. The
     search has all methods of ``AnytimeClassifier``.
 
     Parameters
@@ -220,13 +222,14 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
     alphas, corrections, interactions, stop_at_best, search_rows
         As in ``AnytimeRegressorCV``.
     calibration : {"auto", "none"} or None
-        "auto" calibrates the probabilities of every stage on the held-out rows of the folds, if this lowers their log
-        loss by more than chance would. It uses beta calibration for two classes and a temperature for more. Scores and
-        coefficients do not change. Models that learn from a source are not calibrated. With "none" or None, the
-        probabilities come from the linear scores alone.
-    cv : int, splitter, iterable or None
-        The number of folds, a scikit-learn splitter, or an iterable of splits. None means 5 stratified folds. Rows of a
-        source are assigned to folds by a hash of their values.
+        With "auto", the probabilities of every stage are calibrated on the held-out rows of the folds if this lowers
+        the log loss by more than chance would. Beta calibration is used for two classes, and temperature scaling for
+        more. Scores and coefficients do not change. Models that are fitted to a source are not calibrated. With "none"
+        or None, the probabilities come from the linear scores alone.
+    cv : int, cross-validation splitter, iterable or None
+        The cross-validation splitting strategy. An integer gives the number of stratified folds, and None means 5
+        stratified folds. Alternatively, pass a scikit-learn splitter, or an iterable that yields (train, test) splits
+        as arrays of indices. Rows of a source are assigned to folds by a hash of their values.
 
     Attributes
     ----------

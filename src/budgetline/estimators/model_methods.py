@@ -26,10 +26,10 @@ class ModelMethods:
     def certificate(
         self, budgets: ArrayLike | None = None, *, time_limit: float = 5.0, progress: Progress = None
     ) -> Certificate:
-        """Prove how close the order is to optimal at every budget, on the training data.
+        """Certify how close to optimal the order is at every budget, on the training data.
 
-        Every prefix and an evenly spaced grid of budgets are certified. The bounds are valid even if the time runs out
-        early; parameters as in ``budgetline.certify``.
+        All prefixes and an evenly spaced grid of budgets are certified. The bounds are valid even if the time limit is
+        reached; parameters as in ``budgetline.certify``.
         """
         check_is_fitted(self)
         return certify(self.model_, budgets=budgets, time_limit=time_limit, progress=progress)
@@ -48,27 +48,28 @@ class ModelMethods:
     ) -> Plan:
         """Find the best set of groups for a known budget.
 
-        The order serves every budget and may leave money unspent; a plan serves one budget. For squared error, the plan
-        is the best set on the training data, after the correction if there is one. This is proven if the time suffices.
-        For other losses, the set comes from quadratic models of the risk around fitted stages, without a proof. If you
-        pass the data, the plan is refitted exactly. A model without moments considers only the groups of its sequence.
+        The order has to suit every budget and may leave money unspent; a plan is made for a single budget. For squared
+        error, the plan is the best set on the training data, after the correction if there is one. This is proven if
+        the search finishes within the time limit. For other losses, the set is found with quadratic approximations of
+        the risk around fitted stages, and it is not proven to be optimal. If you pass the training data, the models of
+        the plan are refitted exactly. If the model has no moments, only the groups of its sequence are considered.
 
         Parameters
         ----------
         budget : float
-            The largest total cost of the set.
+            Maximum total cost of the set.
         include : names of groups
-            Groups that must be in the set, together with the groups that they require. The groups of ``start`` are
-            always in the set.
+            Groups that must be in the set, along with the groups that they require. The groups in ``start`` are always
+            included.
         exclude : names of groups
-            Groups that must not be in the set. Groups that require them are excluded, too.
+            Groups that must not be in the set. Groups that require any of them are also excluded.
         time_limit : float
-            Time limit of the search in seconds. It does not include refits to the data.
+            Time limit for the search, in seconds. Refitting to the data is not included.
         X, y, sample_weight
-            The training data, in memory. The models of the plan are fitted to them, with the ridge constant and the
-            encoding of this model.
+            The training data, held in memory. If they are passed, the models of the plan are refitted to them with the
+            ridge constant and the encoding of this model.
         progress : bool or None
-            Whether to show a progress bar. If None, it is shown only on a terminal.
+            Whether to show a progress bar. If None, it is shown only in a terminal.
 
         Examples
         --------
@@ -97,7 +98,7 @@ class ModelMethods:
         sample_weight: object = None,
         progress: Progress = None,
     ) -> tuple[Plan, ...]:
-        """Return the plans for several budgets, which share the time limit. Parameters as in ``plan``.
+        """Find the best sets of groups for several budgets, within one overall time limit. Parameters as in ``plan``.
 
         Examples
         --------
@@ -115,23 +116,24 @@ class ModelMethods:
     def next_groups(
         self, available: Collection[str] = (), *, budget: float | None = None, X: object = None
     ) -> NextGroups:
-        """Rank the groups to buy next, given any available groups, by gain per cost; free groups come first.
+        """Rank the remaining groups by gain per cost, given the groups that are available; free groups come first.
 
-        For squared error, the gains on the training data are exact. For other losses, they are estimated from what the
-        model keeps of the distribution of the training rows. These estimates are close to the gains of refits and rank
-        the groups in about the same order. Groups are evaluated one by one, each with the groups that it requires. Two
-        groups that share a cost may be worth more together.
+        For squared error, the gains on the training data are exact. For other losses, they are estimated from the
+        summary of the training rows that the model stores. These estimates are close to the gains from refitting and
+        rank the groups in about the same order. Each group is evaluated on its own, together with the groups that it
+        requires. Two groups that share a cost may be worth more if they are bought together.
 
         Parameters
         ----------
         available : collection of group names
-            The available groups, which need not be a prefix. Groups that they require count as available, too.
+            The available groups, which need not be a prefix of the sequence. The groups that they require also count as
+            available.
         budget : float, optional
-            Leave out groups that would now cost more than this.
-        X : table of shape (n, D), optional
-            For classifiers: rows with the columns of the available groups. Groups are then ranked by the chance per
-            cost that buying them changes the decision (mean over rows). Groups that cannot change it follow, ranked by
-            gain per cost.
+            Leave out groups that would cost more than this, given the available groups.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features), optional
+            Only for classifiers: rows with the columns of the available groups. The groups are then ranked by the
+            probability that buying them changes the predicted class (averaged over the rows), divided by their cost.
+            Groups that cannot change the predicted class follow, ranked by gain per cost.
 
         Returns
         -------
@@ -154,12 +156,13 @@ class ModelMethods:
     def effects(self, *, stage: int | None = None, budget: float | None = None) -> Effects:
         """Return the effect of every column on the score at a stage or a budget, by default at the last stage.
 
-        The effect of a column is a curve for numbers and one value per category for categories. The effect of a pair of
-        columns is a table. The score is the output of ``decision_function``. For regression, it is the output of
-        ``predict`` (before the exponential of ``loss="poisson"``).
+        The effect of a numeric column is a curve, and the effect of a categorical column is one value per category. The
+        effect of a pair of columns is a table. For classifiers, the score is the output of ``decision_function``. For
+        other estimators, it is the output of ``predict`` (with ``loss="poisson"``, before the exponential).
 
-        Pointwise bands show the uncertainty from the noise of the rows, for these groups in this order. They do not
-        account for the fact that other rows might have led to other groups. The ridge counts as a prior.
+        Pointwise bands show the uncertainty due to noise in the training rows, given these groups in this order. They
+        do not account for the fact that other rows might have led to other groups. The ridge penalty is treated as a
+        prior.
         """
         check_is_fitted(self)
         return effects_of(self.model_, stage=stage, budget=budget)
@@ -167,8 +170,8 @@ class ModelMethods:
     def coef_errors(self, *, stage: int | None = None, budget: float | None = None) -> Float:
         """Return the standard errors of the coefficients at a stage or a budget, by default at the last stage.
 
-        They have the shape of ``coef_``. Like the bands of ``effects``, they take the choice of the groups as given.
-        With ``alpha=0``, they are the classical standard errors of least squares and maximum likelihood.
+        They have the same shape as ``coef_``. Like the bands of ``effects``, they take the choice of the groups as
+        given. With ``alpha=0``, they are the classical standard errors of least squares or maximum likelihood.
 
         Examples
         --------
@@ -189,7 +192,7 @@ class ModelMethods:
         if X is None:
             return None
         if isinstance(X, Source) or y is None:
-            raise ValueError("a plan is refitted to data in memory: give a table X and y")
+            raise ValueError("a plan is refitted to data in memory: pass a table X and y")
         return self._from_table(X, y, sample_weight, self.model_)
 
     def _from_table(

@@ -133,7 +133,7 @@ def source_of(X: object, y: object, sample_weight: object, client: object) -> So
     """Return X as a source if it is one; None for tables, which take no source options."""
     if isinstance(X, Source):
         if y is not None or sample_weight is not None:
-            raise ValueError("a source holds its own targets and weights: give neither y nor sample_weight")
+            raise ValueError("a source holds its own targets and weights: pass neither y nor sample_weight")
         return X
     refuse_dask(X)
     if y is None:
@@ -152,4 +152,4 @@ def advising(encoding: object) -> Iterator[None]:
         found = error if isinstance(error, MissingValue | NotNumbers) else error.__cause__
         if encoding is not None or not isinstance(found, MissingValue | NotNumbers):
             raise
-        raise ValueError(f"{error}; encoding='spline' takes text and missing values") from error
+        raise ValueError(f"{error}; encoding='spline' accepts text and missing values") from error

@@ -53,30 +53,31 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
         stage: int | None = None,
         available: Available = None,
     ) -> PredictionInterval:
-        """Return bounds ``lower`` and ``upper`` that contain the target of a row with about this probability.
+        """Return prediction intervals that contain the target of a row with a probability of about ``coverage``.
 
-        Intervals need the held-out errors of ``AnytimeRegressorCV``, which are measured on folds. They cover this share
-        of new rows that are like the training rows, whatever the loss. If errors grow with the prediction, so do the
-        intervals. A model that learned from a source knows only the mean squared errors of its folds. Its errors are
-        assumed to be normal, with the same spread everywhere (``model_.errors.assumption`` names the assumption).
-        Bounds are infinite if there are too few rows for the coverage.
+        The method is available only for ``AnytimeRegressorCV``, because the intervals are based on the held-out errors
+        of its folds. If new rows resemble the training rows, the intervals contain their targets about this often,
+        whatever the loss. If the errors grow with the prediction, so does the width of the intervals. A model that was
+        fitted to a source stores only the mean squared errors of its folds. Its errors are then assumed to be normal
+        with constant variance (``model_.errors.assumption`` names the assumption). The bounds are infinite if there are
+        too few rows for the requested coverage.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-            The rows to predict.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The input samples.
         coverage : float in (0, 1)
-            Share of new rows whose target lies between the bounds.
+            Share of new rows whose target should lie between the bounds.
         budget, stage
             As in ``predict``.
         available
-            As in ``predict``. A set of groups that is not a prefix uses the errors of a stage with about the same gain,
-            or less.
+            As in ``predict``. For groups that are not a prefix, the errors are taken from a stage with about the same
+            gain, or a smaller one.
 
         Returns
         -------
         PredictionInterval
-            Two arrays with the shape of the predictions.
+            The arrays ``lower`` and ``upper``, of the same shape as the predictions.
         """
         check_is_fitted(self)
         found = predict_interval(self.model_, X, coverage, budget, stage, available)
@@ -119,83 +120,87 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
 class AnytimeRegressor(BaseRegressor, HasAlpha):
     """Linear regression with feature groups that are computed one after another, best value for money first.
 
-    The estimator learns an order of the groups and one ridge model per prefix of it,
+    The estimator learns an order of the groups. For every prefix of this order, it fits a ridge model by solving
 
-        min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖²    on standardised X and centred y,
+        min_w 1/(2n) ‖y − Xw‖² + alpha/2 ‖w‖²    on standardised X and centred y.
 
-    so that there is a prediction at every budget.
+    It can therefore predict at any budget.
 
     Parameters
     ----------
     feature_groups : FeatureGroups, mapping, list of column lists, labels, or None
-        The groups of columns. If None, every column is a group.
+        The groups of columns. If None, every column is a group of its own.
     costs : mapping name -> cost, sequence, or None
-        Costs of the groups. If None, the costs of ``feature_groups`` are used, or 1 per group if it has none.
+        Costs of the groups. If None, the costs of ``feature_groups`` are used, or a cost of 1 per group if it has none.
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
         How the merit of a group is measured. "forward" uses its exact gain (forward regression). "score" uses the gain
         of one Newton step, which is the same for squared error. "omp" uses its gradient, whitened within the group
         (orthogonal matching pursuit). For comparison, "no-whiten" uses the plain gradient, "single" the gradient of the
         best column, and "static" the gain of the group on its own.
     cost_sensitive : bool
-        Whether merit is divided by cost.
+        Whether to divide the merit of a group by its cost.
     schedule : {"greedy", "doubling", "cheapest", "random"} or a schedule such as ``Doubling(c_min=2)``
         Which groups may come next. "greedy" allows any group. With "doubling", no group may cost more than all groups
-        before it together, which gives a guarantee at every budget. ``FixedOrder([...])`` is an order of your own.
-        "cheapest" (the cheapest group comes first) and "random" are for comparison.
+        before it together, which gives an approximation guarantee at every budget. ``FixedOrder([...])`` sets an order
+        of your own. "cheapest" (always the cheapest remaining group) and "random" are for comparison.
     alpha : float, "auto" or None
-        Ridge constant, as in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data. The
-        equivalent constant of ``Ridge`` is ``alpha · n``. "auto" chooses the most likely constant for the model of all
-        groups, by restricted maximum likelihood (for other losses, by its Laplace approximation). None means "auto"
-        with an encoding, and 1e-5 otherwise.
+        Ridge constant, as in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data. The equivalent
+        ``alpha`` of ``Ridge`` is ``alpha · n`` for n rows. "auto" estimates the constant for the model of all groups by
+        restricted maximum likelihood (for other losses, by its Laplace approximation). None means "auto" if there is an
+        encoding, and 1e-5 otherwise.
     encoding : {"linear", "spline"}, Encoding or None
-        How to encode raw columns: text, categories, flags, dates, numbers and missing values (see
-        ``budgetline.Encoding``). If None, X holds numbers, which are used as they are.
+        How to encode raw columns: text, categories, Booleans, dates, numbers and missing values (see
+        ``budgetline.Encoding``). If None, X must be numeric and is used as it is.
     max_cost : float or None
-        Leave out groups that would raise the total cost above this.
+        Maximum total cost. Groups that would exceed it are left out.
     max_groups : int or None
-        Stop after this many groups.
+        Maximum number of groups in the sequence.
     min_gain : float
-        Stop when no group would explain at least this additional fraction of the variance, after the correction.
+        Minimum additional fraction of the variance that a group must explain, after the correction; learning stops when
+        no group reaches it.
     start : names of groups
-        Groups that are always bought. They, and the groups that they require, come first even if they gain nothing.
+        Groups that are always bought. These groups and the groups that they require come first, even if they gain
+        nothing.
     correction : float
-        Choose groups by the gain expected on new rows: the gain on the training rows, less this multiple of what noise
-        alone explains in training and costs on new rows. For d columns, noise accounts for σ²d/n, where σ² is the
-        residual variance of the model of all groups (for other losses d/n, as in AIC). The value 1 is Mallows' C_p; 0
-        is the paper's choice by the gain on the training rows. ``sequence_`` always holds the gains on the training
-        rows.
+        Multiple of the expected overfitting that is subtracted from every gain on the training rows before groups are
+        chosen. The overfitting is what noise alone explains on the training rows plus what it costs on new rows. For d
+        columns, it is σ²d/n, where σ² is the residual variance of the model of all groups (for other losses, it is d/n,
+        as in AIC). The value 1 corresponds to Mallows' C_p. With 0, groups are chosen by their gains on the training
+        rows, as in the paper. ``sequence_`` always reports the gains on the training rows.
     loss : {"squared_error", "poisson"} or ConvexLoss
-        "poisson" is for counts and has a log link; a ``ConvexLoss`` has its own φ. For both, ``explained`` is a share
-        of the deviance.
+        "poisson" is for counts and uses a log link. A ``ConvexLoss`` is defined by a function φ of your own. For both,
+        ``explained`` is the explained share of the deviance.
     tol : float or None
-        A stage counts as fitted when no entry of the gradient is larger than this, in units of the standard deviation
-        of y. None means 1e-10. Squared error is solved exactly and accepts only None.
+        Tolerance for convergence. A stage has converged when no entry of the gradient exceeds ``tol``, in units of the
+        standard deviation of y. None means 1e-10. Squared error is solved exactly and accepts only None.
 
     Attributes
     ----------
     feature_groups_ : FeatureGroups
-        The groups as they were used, with their costs.
+        The groups that the model was fitted with, and their costs.
     sequence_ : GroupSequence
         The order, with ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained`` and ``to_frame()``.
     order_ : int array
         Positions of the chosen groups, in order.
-    coef_path_, intercept_path_ : arrays of shape (stages, D) and (stages,), or (stages, P, D) and (stages, P)
-        Coefficients and intercepts of each stage, in the units of X and y. With an encoding, they belong to its design
-        columns.
+    coef_path_, intercept_path_ : arrays of shape (n_stages, n_features) and (n_stages,)
+        Coefficients and intercepts of each stage, in the units of X and y. For several targets or more than two
+        classes, both arrays have a second axis with one entry per target or class. With an encoding, the coefficients
+        refer to the design columns.
     feature_names_out_ : array of str
-        Names of the design columns. With an encoding, these are the columns that it makes from X; otherwise they are
+        Names of the design columns. With an encoding, these are the columns that it creates from X; otherwise they are
         the columns of X.
     coef_, intercept_
         Coefficients and intercept of the last stage.
     model_ : AnytimeModel
-        The fitted model as one object. Files, curves, certificates, runners and reports work with it.
+        The fitted model as a single object, from which files, curves, certificates, runners and reports are made.
     moments_ : Moments
-        Moments of the grouped columns of the training data; ``partial_fit`` adds to them. They exist only for squared
-        error, and not if X is too wide for them.
+        Moments of the training data, for the columns that belong to groups; ``partial_fit`` adds to them. Available
+        only for squared error, and only if X is not too wide to compute them.
     alpha_ : float
-        The ridge constant that ``alpha="auto"`` has chosen.
+        The ridge constant that was estimated from the data. Available only if ``alpha`` is "auto", or None with an
+        encoding.
     n_passes_ : int
-        Number of passes over a source.
+        Number of passes over the source. Available only if the model was fitted to a source.
 
     Examples
     --------
@@ -212,7 +217,7 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
     _parameter_constraints = BaseRegressor._parameter_constraints | HasAlpha._parameter_constraints
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Learn from moments alone, which may have been merged from many places.
+        """Fit the model to ``moments`` instead of rows; they may have been merged from several parts of the data.
 
         Examples
         --------
@@ -228,13 +233,13 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
         if not isinstance(moments, Moments):
             raise TypeError(f"moments must be Moments, got {type(moments).__name__}")
         if self.encoding is not None:
-            raise ValueError("moments are of numbers, not of raw columns: encoding would be ignored")
+            raise ValueError("moments are computed from numbers, not from raw columns: encoding would be ignored")
         layout = self._column_settings.layout(moments.feature_names, moments.n_features)
         return self._learn(MomentsTraining(layout, (moments.select(layout.read),)), self._recipe(Columns(layout)))
 
     @available_if(lambda self: self.loss == "squared_error")  # type: ignore[untyped-decorator]
     def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Add these rows to the rows of earlier calls, and learn from all of them; arguments as in ``fit``.
+        """Add rows to those of earlier calls, and refit the model on all rows seen so far; arguments as in ``fit``.
 
         Examples
         --------

@@ -82,22 +82,23 @@ class BaseRanker(SetsEstimator):
     def fit(  # type: ignore[override]
         self, X: object, y: object = None, sample_weight: object = None, *, qid: object = None, group: object = None
     ) -> Self:
-        """Learn the sequence and a ranking model for every prefix of it.
+        """Learn the order of the groups, and fit a ranking model for every prefix of this order.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or Source
-            A table of shape (n, D) with one row per document, or a source that was opened with ``qid``. A source needs
-            rule "score" or "omp", and works only without a search. Its chunks must hold whole queries; this is checked.
-        y : array of shape (n,)
-            Relevance grades, at least 0. The gain of a grade is 2^grade − 1. Queries without a relevant document carry
+        X : array-like, sparse matrix, data frame or Source
+            A table of shape (n_samples, n_features) with one row per document, or a source that was opened with
+            ``qid``. Fitting to a source requires ``rule="score"`` or ``rule="omp"`` and is not available for
+            ``AnytimeRankerCV``. Every chunk must contain whole queries; this is checked.
+        y : array-like of shape (n_samples,)
+            Non-negative relevance grades. The gain of a grade is 2^grade − 1. Queries without a relevant document carry
             no information about the order.
-        sample_weight : array of shape (n,), optional
+        sample_weight : array-like of shape (n_samples,), optional
             Weights of the queries. All documents of a query must have the same weight.
-        qid : array of shape (n,)
-            The query of every row. The rows may be in any order.
-        group : array of int, optional
-            An alternative to ``qid``: the number of rows of each query. Rows of a query must then be adjacent.
+        qid : array-like of shape (n_samples,)
+            Query identifier of each row. The rows can be in any order.
+        group : array-like of int, optional
+            Number of rows in each query, as an alternative to ``qid``. The rows of a query must then be adjacent.
         """
         if isinstance(X, Source) and (qid is not None or group is not None):
             raise ValueError("a source holds its own queries: open it with qid, and pass neither qid nor group")
@@ -124,9 +125,9 @@ class BaseRanker(SetsEstimator):
         stage: int | None = None,
         available: Available = None,
     ) -> float:
-        """Return the mean over queries of NDCG at ``k``; keywords as in ``predict``.
+        """Return the NDCG at ``k``, averaged over queries; keywords as in ``predict``.
 
-        ``y`` holds the grades, and ``qid`` the query of every row. ``sample_weight`` must be None.
+        ``y`` contains the grades, and ``qid`` the query of each row. ``sample_weight`` must be None.
         """
         if sample_weight is not None:
             raise ValueError("NDCG accepts no sample_weight: it is a mean over queries")
@@ -134,7 +135,7 @@ class BaseRanker(SetsEstimator):
         return ndcg_score(check_grades(y, len(scores)), scores, check_queries(qid, len(scores)), k=k)
 
     def family(self) -> SetFamily:
-        """Return the loss, softmax within queries."""
+        """Return the loss: softmax within queries."""
         return Listwise()
 
 
@@ -154,12 +155,14 @@ def _queries_of(qid: object, group: object, y: object) -> Positions:
 class AnytimeRanker(BaseRanker, HasAlpha):
     """Ranking of documents within queries, with feature groups that are computed one after another.
 
-    The estimator learns an order of the groups and, for every prefix of it, a linear score by softmax within queries,
+    The estimator learns an order of the groups. For every prefix of this order, it fits a linear score that minimises a
+    softmax loss within queries,
 
         min_w  mean over queries of [log Σ_i exp(w'x_i) − Σ_i p_i w'x_i] + ridge,   p_i ∝ 2^grade − 1,
 
-    which is a convex surrogate for NDCG. ``predict`` returns scores; within a query, the highest score comes first. The
-    loss is divided by the number of documents, so that ``alpha`` does not depend on the number of queries.
+    which is a convex surrogate for NDCG. ``predict`` returns scores; within a query, the document with the highest
+    score ranks first. The loss is divided by the number of documents, so that ``alpha`` does not depend on the number
+    of queries.
 
     Parameters
     ----------
@@ -169,12 +172,13 @@ class AnytimeRanker(BaseRanker, HasAlpha):
         As in ``AnytimeClassifier``. Gradients are whitened by the covariance within queries.
     alpha : float, "auto" or None
         Ridge constant, on standardised data. "auto" chooses the most likely constant for the model of all groups. None
-        means "auto" with an encoding, and 1e-5 otherwise.
+        means "auto" if there is an encoding, and 1e-5 otherwise.
     correction : float
-        From every gain, subtract this multiple of what noise alone would explain in training and cost on new rows.
+        Multiple of the expected overfitting that is subtracted from every gain: what noise alone would explain on the
+        training rows plus what it would cost on new rows.
     tol : float
-        A stage counts as fitted when no entry of the gradient is larger than this, in units of the standard deviation
-        of the first gradient.
+        Tolerance for convergence. A stage has converged when no entry of the gradient exceeds ``tol``, in units of the
+        standard deviation of the first gradient.
 
     Attributes
     ----------
@@ -202,7 +206,7 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 class AnytimeRankerCV(BaseRanker, HasSearch):  # type: ignore[misc]
     """AnytimeRanker with ``alpha`` and ``correction`` chosen by cross-validation over queries and over all budgets.
 
-    Queries are never split between folds; splits that would do so raise an error. Parameters and attributes as in
+    Queries are never split across folds; splits that would do so raise an error. Parameters and attributes as in
     ``AnytimeRanker`` and ``AnytimeRegressorCV``.
 
     Examples
@@ -240,21 +244,21 @@ class BaseSurvival(SetsEstimator):
         *,
         strata: object = None,
     ) -> Self:
-        """Learn the sequence and a risk score for every prefix of it.
+        """Learn the order of the groups, and fit a risk score for every prefix of this order.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-            The training rows, in memory.
-        time : array of shape (n,)
-            Times of events or of censoring, ≥ 0. If ``event`` is not passed, this is a structured array with one field
-            of event flags and one field of times, as in scikit-survival.
-        event : array of shape (n,), optional
-            Whether the event happened at ``time``. Otherwise, the row is censored at that time.
-        sample_weight : array of shape (n,), optional
-            Weights of the rows.
-        strata : array of shape (n,), optional
-            Rows are compared only with rows of the same stratum.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The training data, held in memory.
+        time : array-like of shape (n_samples,)
+            Non-negative times of events or censoring. If ``event`` is not passed, this must be a structured array with
+            one field of event indicators and one field of times, as in scikit-survival.
+        event : array-like of shape (n_samples,), optional
+            Whether the event occurred at ``time``. If not, the row is censored at that time.
+        sample_weight : array-like of shape (n_samples,), optional
+            Sample weights.
+        strata : array-like of shape (n_samples,), optional
+            Strata of the rows. Rows are compared only within the same stratum.
         """
         y = time if event is None else (time, event)
         return self._learn_sets(X, y, strata, sample_weight, None)
@@ -268,18 +272,18 @@ class BaseSurvival(SetsEstimator):
         stage: int | None = None,
         available: Available = None,
     ) -> Float:
-        """Return the probability of no event up to each time, shape (n, T).
+        """Return the probability that no event occurs up to each time, of shape (n_samples, n_times).
 
         The baseline hazard is Breslow's estimate for the stage that the budget pays for. For available groups that are
-        not a prefix, it is the estimate for the last stage that gains no more than these groups.
+        not a prefix, it is the estimate for the last stage whose gain does not exceed the gain of these groups.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-            The rows to predict.
-        times : number or array of shape (T,), optional
-            Times at which to evaluate the function. By default, these are the ``event_times_``. If there are more than
-            500, only the 500 at positions ``np.linspace(0, T - 1, 500).round()`` are used.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The input samples.
+        times : float or array-like of shape (n_times,), optional
+            Times at which to evaluate the function. By default, these are the ``event_times_``. If there are T > 500
+            event times, only the 500 at positions ``np.linspace(0, T - 1, 500).round()`` are used.
         budget, stage, available : optional
             As in ``predict``.
         """
@@ -297,7 +301,7 @@ class BaseSurvival(SetsEstimator):
         stage: int | None = None,
         available: Available = None,
     ) -> float:
-        """Return Harrell's concordance, within ``strata`` if they are passed; keywords as in ``predict``.
+        """Return Harrell's concordance index, within ``strata`` if they are passed; keywords as in ``predict``.
 
         ``y`` is a pair (time, event) or a structured array, and ``sample_weight`` must be None.
         """
@@ -310,16 +314,17 @@ class BaseSurvival(SetsEstimator):
         return concordance(*check_survival(y, len(scores)), scores, strata)
 
     def family(self) -> SetFamily:
-        """Return the loss, Cox's partial likelihood."""
+        """Return the loss: Cox's partial likelihood."""
         return Cox(self.ties == "efron")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AnytimeSurvival(BaseSurvival, HasAlpha):
-    """Cox's proportional hazards model of survival times, with feature groups that are computed one after another.
+    """Cox's proportional hazards model for survival times, with feature groups that are computed one after another.
 
-    The estimator learns an order of the groups and a linear log hazard for every prefix, from the partial likelihood.
-    ``predict`` returns risk scores: the higher, the earlier an event is expected. A row of mean values has score 0.
+    The estimator learns an order of the groups. For every prefix of this order, it fits a linear log hazard by
+    maximising the partial likelihood, with a ridge penalty. ``predict`` returns risk scores: a higher score means that
+    an event is expected earlier. A row that contains the mean of every column has a score of 0.
 
     Parameters
     ----------
@@ -330,16 +335,16 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
     alpha, correction, tol
         As in ``AnytimeRanker``.
     ties : {"efron", "breslow"}
-        How events that happen at the same time are counted.
+        The method for handling tied event times.
 
     Attributes
     ----------
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, alpha_, model_
         As in ``AnytimeRanker``.
-    event_times_, cumulative_hazards_ : arrays of shape (T,) and (1 + stages, T)
-        The times of events, and Breslow's cumulative baseline hazards of all stages at these times. They do not exist
-        with strata. If there are more than 5,000 times, a time is left out if no hazard has risen by 0.1 % since the
-        last time that was kept.
+    event_times_, cumulative_hazards_ : arrays of shape (n_times,) and (1 + n_stages, n_times)
+        The event times, and Breslow's estimate of the cumulative baseline hazard of every stage at these times.
+        Available only if the model was fitted without strata. If there are more than 5,000 event times, a time is
+        dropped if no hazard has risen by 0.1 % since the last time that was kept.
 
     Examples
     --------
@@ -360,8 +365,8 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
 class AnytimeSurvivalCV(BaseSurvival, HasSearch):
     """AnytimeSurvival with ``alpha`` and ``correction`` chosen by cross-validation over all budgets.
 
-    If ``cv`` is a number, events are spread evenly over the folds. Parameters and attributes as in ``AnytimeSurvival``
-    and ``AnytimeRegressorCV``.
+    If ``cv`` is an integer or None, events are spread evenly over the folds. Parameters and attributes as in
+    ``AnytimeSurvival`` and ``AnytimeRegressorCV``.
 
     Examples
     --------
@@ -389,12 +394,12 @@ class AnytimeSurvivalCV(BaseSurvival, HasSearch):
         strata: object = None,
         groups: object = None,
     ) -> Self:
-        """Choose settings by cross-validation, then fit to all rows; other arguments as in ``AnytimeSurvival.fit``.
+        """Choose settings by cross-validation, then refit on all rows; other arguments as in ``AnytimeSurvival.fit``.
 
         Parameters
         ----------
-        groups : array of shape (n,), optional
-            Labels of the rows, such as the patient of each row. If ``cv`` is a number or None, rows with the same label
-            are in the same fold.
+        groups : array-like of shape (n_samples,), optional
+            Group labels of the rows (not feature groups), such as patient identifiers. If ``cv`` is an integer or None,
+            rows with the same label are kept in the same fold.
         """
         return self._learn_sets(X, time if event is None else (time, event), strata, sample_weight, groups)

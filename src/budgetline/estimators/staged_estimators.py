@@ -26,57 +26,61 @@ from budgetline.sequencing.sequence import GroupSequence
 class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Any scikit-learn estimator at any budget: one clone per prefix of an order, fitted on the columns bought so far.
 
-    The clones see the raw columns of the groups, in the order of the table. A data frame stays a data frame, with its
-    types and categories, and an array stays an array. Stage 0, which has bought nothing, predicts the mean or the class
-    frequencies.
+    The clones are fitted on the raw columns of the groups, in the order in which the columns appear in X. Data frames
+    stay data frames, with their types and categories, and arrays stay arrays. Stage 0, before any group is bought,
+    predicts the mean of y or the class frequencies.
 
     Parameters
     ----------
     estimator : estimator
-        A classifier or a regressor, such as gradient boosting, a pipeline, or an estimator of this library. It is
-        cloned.
-    order : estimator, fitted model (``model_``), GroupSequence, FixedOrder, or list of group names
+        The classifier or regressor to clone, such as gradient boosting, a pipeline, or an estimator of this library.
+    order : estimator, fitted model, GroupSequence, FixedOrder, or list of group names
         The order in which to buy the groups. A fitted estimator of this library, including another
-        ``StagedEstimators``, is used as it is. An estimator that is not fitted is cloned and fitted first. Every fold
-        of a cross-validation learns its own order, because clones of a fitted estimator are not fitted. Pass
-        ``order.model_`` to use the same order in all folds.
+        ``StagedEstimators``, is used as it is. An unfitted estimator is cloned and fitted first. In cross-validation,
+        every fold learns its own order, because cloning a fitted estimator yields an unfitted one. To use the same
+        order in all folds, pass ``order.model_``.
     stages : None, int or iterable of budgets
-        Which prefixes get a clone. For any other prefix, the longest shorter prefix with a clone predicts.
+        The prefixes for which a clone is fitted. For any other prefix, the clone of the longest shorter prefix
+        predicts.
 
-        - If None, all prefixes get a clone.
-        - If an int, this many prefixes get a clone, including the whole order. The square roots of their costs are
-          spread as evenly as the groups allow, so that small budgets, where most is gained, get more clones.
-        - If budgets, the prefix that each budget can pay for gets a clone. Nothing is bought beyond the largest budget.
+        - If None, a clone is fitted for every prefix.
+        - If an int, clones are fitted for this many prefixes, including the whole order. The square roots of the costs
+          of these prefixes are spread as evenly as possible, so that there are more clones for small budgets, where
+          most is gained.
+        - If an iterable of budgets, a clone is fitted for the longest prefix that each budget can pay for. Nothing is
+          bought beyond the largest budget.
     feature_groups
-        As in ``AnytimeRegressor``. Set it only if ``order`` is a list, because a model has its own groups.
+        As in ``AnytimeRegressor``. Pass it only if ``order`` is a list; a model has groups of its own.
     costs
-        As in ``AnytimeRegressor``. Set it only if ``order`` is a list.
+        As in ``AnytimeRegressor``. Pass it only if ``order`` is a list.
     n_jobs : int, optional
-        How many clones are fitted in parallel, as in scikit-learn.
+        Number of clones to fit in parallel, as in scikit-learn.
 
     Attributes
     ----------
     estimators_ : tuple of estimators
         The fitted clones.
     stages_ : tuple of int
-        How many groups each clone has bought.
+        The number of groups that each clone uses.
     sequence_ : GroupSequence
-        The order, up to the last clone. The gains come from the model that learned the order; for a list, they are NaN.
+        The order of the groups, up to the last clone. The gains come from the model that learned the order, or are NaN
+        if ``order`` is a list.
     order_estimator_ : estimator
-        The clone of ``order`` that learned the order, if one was fitted.
+        The clone of ``order`` that learned the order. Available only if ``order`` was an unfitted estimator.
     feature_groups_ : FeatureGroups
         The groups, with their costs.
-    classes_ : array of shape (P,)
-        The labels. Only classifiers have them.
+    classes_ : array of shape (n_classes,)
+        The class labels. Available only for classifiers.
     n_features_in_, feature_names_in_
-        The number and the names of the columns of X, as usual in scikit-learn.
+        The number and the names of the columns seen during ``fit``, as in scikit-learn.
     model_ : PrefixModels
         The fitted model, from which the other attributes are taken.
 
     Notes
     -----
-    A linear model predicts from any set of groups and comes with certificates. This model predicts only from prefixes.
-    With ``available``, it uses the longest prefix whose groups are all available.
+    The linear models of this library can predict from any set of groups and have certificates. ``StagedEstimators``
+    predicts only from prefixes of the order: with ``available``, it uses the longest prefix whose groups are all
+    available.
 
     Examples
     --------
@@ -114,18 +118,19 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
     __metadata_request__fit: ClassVar = {"progress": metadata_routing.UNUSED}
 
     def fit(self, X: object, y: object, sample_weight: object = None, *, progress: Progress = None) -> Self:
-        """Find the order and fit one clone per prefix.
+        """Determine the order of the groups, and fit one clone per prefix.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-            The training rows. The estimator and the order must accept their missing values and text.
-        y : array of shape (n,), or (n, P) for regressors that accept several targets
-            The targets.
-        sample_weight : array of shape (n,), optional
-            Weights of the rows, for estimators that accept weights. In a pipeline, the last step gets them.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The training data. If they contain missing values or text, ``estimator`` and ``order`` must both support
+            them.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The target values. Several targets are possible only if the regressor supports them.
+        sample_weight : array-like of shape (n_samples,), optional
+            Sample weights, for estimators that accept them. In a pipeline, they are passed to the last step.
         progress : bool, None or "lines"
-            As in ``cross_val_budget_curve``. It counts clones.
+            As in ``cross_val_budget_curve``. The progress bar counts clones.
         """
         self._validate_params()
         rows = training_rows(self.estimator, X, y, sample_weight, owner=self)
@@ -137,7 +142,7 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
 
     @classmethod
     def from_model(cls, model: PrefixModels) -> Self:
-        """Return a fitted estimator that holds this model, with the parameters that the model was fitted with."""
+        """Return a fitted estimator that wraps ``model`` and has the parameters that the model was fitted with."""
         found = cls(**model.settings)  # type: ignore[arg-type]
         found._validate_params()
         found._adopt(model)

@@ -38,7 +38,7 @@ FOLDS, MOST_PAIRS, FEW_PAIRS = 5, 20, 5
 NOTHING = 0.01
 """A group gains nothing if it explains less than this share of one row."""
 MANY_GROUPS, MUCH_WORK, FEW_ROWS = 200, 200_000, 4_000
-"""With more groups, or more rows times groups, a search for losses other than squared error takes long.
+"""With more groups, or more rows times groups times scores, a search for losses other than squared error takes long.
 
 Then rule "score" refits no candidate, and settings are chosen on fewer rows, at least ``FEW_ROWS``.
 """
@@ -73,7 +73,8 @@ def unattended(
         settings["min_gain"] = NOTHING / y.size
         settings["max_groups"] = y.size if max_groups is None and n_groups > y.size else max_groups
     refits = task != "regression" or loss not in (None, "squared_error")
-    long = refits and y is not None and takes_long(n_groups, y.size)
+    work = n_groups * (number_of_scores(y) if task == "classification" and y is not None else 1)
+    long = refits and y is not None and (n_groups > MANY_GROUPS or work * y.size > MUCH_WORK)
     if rule is None and (long or (refits and y is None)):
         settings["rule"] = "score"
     if folds is None:
@@ -81,7 +82,7 @@ def unattended(
     else:
         settings |= {"cv": folds, "alphas": None if alpha is None else [alpha], "stop_at_best": not all_groups}
         settings["corrections"] = None if correction is None else [correction]
-        settings["search_rows"] = search_rows(n_groups) if long else None
+        settings["search_rows"] = max(FEW_ROWS, MUCH_WORK // work) if long else None
         tried = (0, FEW_PAIRS if long else MOST_PAIRS)
         settings["interactions"] = tried if pairs is None and encoding is not None and y is not None else None
     return estimator_for(groups, task=task, **settings)
@@ -93,14 +94,10 @@ def estimator_for(groups: FeatureGroups | None, *, task: str, **settings: Any) -
     return KINDS[task]["cv" in given](groups, **given)
 
 
-def takes_long(n_groups: int, n_rows: int) -> bool:
-    """Return whether refitting every candidate at every step takes too long for somebody who waits."""
-    return n_groups > MANY_GROUPS or n_groups * n_rows > MUCH_WORK
-
-
-def search_rows(n_groups: int) -> int:
-    """Return on how many rows settings are chosen if all rows take long."""
-    return max(FEW_ROWS, MUCH_WORK // n_groups)
+def number_of_scores(labels: Array) -> int:
+    """Return the number of scores that a classifier fits: one for two classes, else one per class."""
+    classes = np.unique(labels).size
+    return 1 if classes <= 2 else classes
 
 
 def usual_folds(y: Array, *, classes: bool) -> int | None:

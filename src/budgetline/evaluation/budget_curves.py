@@ -38,9 +38,9 @@ def budget_curve(
     sample_weight: object = None,
     qid: object = None,
 ) -> BudgetCurve:
-    """Return what each budget buys on held-out data: a curve with the cost and the metric of every stage.
+    """Return the budget curve of a model on held-out data: the cost and the value of a metric at every stage.
 
-    The curve starts at cost 0, before any group.
+    The curve starts at cost 0, before any group is bought.
 
     Parameters
     ----------
@@ -50,14 +50,14 @@ def budget_curve(
         Held-out data. `Moments` of X and y are enough for the metrics of squared error. A source is read in chunks.
         The predictions of all rows are kept in memory only if the metric is not a mean over rows.
     y : array of shape (n,) or (n, P)
-        The true values.
+        The true target values.
     metric : str, scorer or function
-        - "explained": F/R(∅), the share of the intercept-only model's held-out loss that the model removes, without
-          the ridge penalty (1 − MSE/MSE₀ for squared error, 1 − log loss/log loss₀ for classes);
+        - "explained": F/R(∅), the share of the intercept-only model's held-out loss that the model removes, without the
+          ridge penalty (1 − MSE/MSE₀ for squared error, 1 − log loss/log loss₀ for classification);
         - "gain": R(∅) − R, the same reduction in units of the loss (½(MSE₀ − MSE) for squared error);
         - "mse", "r2" (means over targets), "log_loss", "accuracy", "roc_auc" (for several classes, the mean over
-          one-versus-rest curves). The last two also accept a regressor if y has two values. The threshold of
-          "accuracy" is then halfway between them;
+          one-versus-rest curves). The last two also accept a regressor if y has two values. "accuracy" then uses the
+          threshold halfway between the two;
         - for rankings, "ndcg@5", "map" and similar names: see `budgetline.evaluation.ndcg_score`;
         - for survival times, with y in the form that ``AnytimeSurvival.score`` accepts: "concordance", and "brier",
           which is the integrated Brier score;
@@ -65,12 +65,11 @@ def budget_curve(
           function of (y_true, y_pred) if it has exactly two arguments or if the name of its first argument starts with
           ``y``. Otherwise it is treated as a scorer, and greater is better.
     pos_label : label, optional
-        The positive one of two classes, for metrics about one class, such as "f1", "precision", "recall" and
-        "average_precision".
+        The label of the positive class, for binary metrics such as "f1", "precision", "recall" and "average_precision".
     sample_weight : array of shape (n,), optional
-        Weights of the rows.
+        Sample weights.
     qid : array of shape (n,), optional
-        The query of each row, for rankings.
+        The query ID of each row, for rankings.
 
     Examples
     --------

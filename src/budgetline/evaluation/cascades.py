@@ -28,16 +28,16 @@ MOST_STAGES, BEAM = 16, 24
 
 @dataclass(frozen=True)
 class Cascade:
-    """A ranking in levels: each level scores documents with one stage, and only the best go on to the next level.
+    """A ranking cascade: each level scores documents with one stage, and only the best go on to the next level.
 
     Attributes
     ----------
     stages : tuple of int
         The stage of each level, in ascending order.
     keep : tuple of int
-        The number of documents of a query that go on to the next level, for every level except the last.
+        The number of documents per query that go on to the next level, for every level except the last.
     cost : float
-        The average cost of a document, on the queries on which the cascade was chosen.
+        The mean cost per document on the queries that were used to choose the cascade.
     value : float
         NDCG on the same queries.
 
@@ -74,21 +74,21 @@ class Cascade:
         Parameters
         ----------
         model : AnytimeRanker
-            The model that scores the documents at the stages of the cascade.
+            The model whose stages score the documents.
         X : array or data frame, shape (n, D)
             The documents.
         qid : array of shape (n,)
-            The query of every document.
+            The query ID of each document.
 
         Returns
         -------
         array of shape (n,)
-            A score for every document.
+            The score of each document.
         """
         return _ScoresByQuery.of(model, X, None, qid, self.stages).ranked(self.stages, self.keep)[0]
 
     def evaluate(self, model: object, X: object, y: object, qid: object, k: int | None = 10) -> Cascade:
-        """Return the cascade, evaluated by cost and NDCG at k on other queries; parameters as in ``cascades``."""
+        """Return the cascade with its cost and NDCG@k on other queries; parameters as in ``cascades``."""
         return _ScoresByQuery.of(model, X, y, qid, self.stages).evaluated(self.stages, self.keep, k)
 
 
@@ -132,7 +132,7 @@ def cascades(
     levels: int = 3,
     keep: Sequence[int] | None = None,
 ) -> list[Cascade]:
-    """Find cascades of a ranking model that are better than every cheaper one, and return them sorted by cost.
+    """Find the cascades of a ranking model that are better than every cheaper cascade, sorted by cost.
 
     Costs and NDCG are measured on held-out queries.
 
@@ -141,21 +141,21 @@ def cascades(
     model : fitted AnytimeRanker, AnytimeRankerCV, or another model with one score
         The model that scores the documents.
     X : table of shape (n, D)
-        The documents of held-out queries, from which the model has not learned.
+        The documents of held-out queries, on which the model was not trained.
     y : array of shape (n,)
-        The grade of each document.
+        The relevance grade of each document.
     qid : array of shape (n,)
-        The query of each document.
+        The query ID of each document.
     k : int or None
-        The search maximises NDCG at k. If None, all ranks count.
+        The cutoff rank of the NDCG that the search maximises. If None, all ranks count.
     levels : int
-        The largest number of levels.
+        Maximum number of levels.
     keep : sequence of int, optional
-        The numbers of documents that may go on from a level. By default, k, 2k, 4k and so on.
+        Candidates for the number of documents that go on to the next level. By default, k, 2k, 4k and so on.
 
     Examples
     --------
-    NDCG against the average cost of a document, compared with the curve of the plain order:
+    Compare NDCG at each mean cost per document with the curve of the plain order:
 
     >>> import numpy as np
     >>> from budgetline import AnytimeRanker, BudgetCurve, budget_curve

@@ -49,24 +49,24 @@ def cross_val_budget_curve(
     groups: object = None,
     progress: Progress = None,
 ) -> BudgetCurve:
-    """Return the mean held-out curve over folds, with its standard ``errors`` and the curves of the ``folds``.
+    """Return the mean held-out curve over folds, with standard errors (``errors``) and one curve per fold (``folds``).
 
     Parameters
     ----------
     estimator : estimator
-        An estimator, which need not be fitted. A clone of it is fitted to each training set.
+        The estimator to evaluate, which need not be fitted. A clone of it is fitted to each training set.
     X, y, metric, pos_label, sample_weight, qid
         As in `budget_curve`.
     cv : int, splitter, iterable or None
-        The folds, in any form that scikit-learn accepts. None means 5 folds. With ``qid``, a number of folds keeps
-        queries together.
+        The cross-validation splitting strategy, in any form that scikit-learn accepts. None means 5 folds. With
+        ``qid``, an integer gives folds that keep each query together.
     groups : array of shape (n,), optional
-        Labels of rows that belong together, such as the rows of one patient. If ``cv`` is a number, the folds are then
-        shuffled and keep these rows together. For a classifier, they also have about equal shares of the classes. The
-        labels are passed on to estimators whose ``fit`` accepts them.
+        Group labels of the rows, such as patient numbers. If ``cv`` is an integer, the folds are then shuffled and keep
+        rows with the same label together. For a classifier, they are also stratified. The labels are passed on to
+        estimators whose ``fit`` accepts them.
     progress : bool, None or "lines"
-        Whether to show progress. If None, it is shown on a terminal. "lines" prints a line to stderr every ten
-        seconds, for logs.
+        Whether to show progress. If None, progress is shown on a terminal. With "lines", a line is printed to stderr
+        every ten seconds, which suits log files.
 
     Examples
     --------
@@ -90,8 +90,9 @@ def cross_val_budget_curve(
 class Comparison(Tabular):
     """The result of `compare`.
 
-    ``rows`` has one entry per method and fold, with method, fold, timeliness, stop_cost, final (the value at the whole
-    cost) and fit_seconds. ``curves`` holds the mean held-out curve of each method, with standard errors and folds.
+    ``rows`` has one entry per method and fold, with the fields method, fold, timeliness, stop_cost, final (the value at
+    the cost of all groups) and fit_seconds. ``curves`` holds the mean held-out curve of each method, with standard
+    errors and folds.
     """
 
     rows: tuple[Row, ...]
@@ -99,11 +100,11 @@ class Comparison(Tabular):
     metric: str
 
     def to_dict(self) -> dict[str, list[str | float]]:
-        """Return plain columns, one row per method and fold."""
+        """Return plain columns, with one row per method and fold."""
         return {key: [row[key] for row in self.rows] for key in COLUMNS}
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Return means over folds by method: timeliness, its standard error "error", stop_cost, final, fit_seconds."""
+        """Return the means over folds: timeliness, its standard error as error, stop_cost, final and fit_seconds."""
         found = {}
         for method in self.curves:
             folds = np.array([[row[key] for key in MEANS] for row in self.rows if row["method"] == method])
@@ -142,19 +143,19 @@ def compare(
 ) -> Comparison:
     """Fit several estimators on the same folds and compare their held-out curves over all budgets.
 
-    Estimators of squared error share one pass over the data. Their ``fit_seconds`` include its time for the fold.
+    Squared-error estimators share one pass over the data. Their ``fit_seconds`` include its time per fold.
 
     Parameters
     ----------
     estimators : mapping name -> estimator
-        The estimators to compare. Clones of them are fitted.
+        The estimators to compare, which need not be fitted. Clones of them are fitted.
     X, y, metric, pos_label, sample_weight, qid
         As in `budget_curve`.
     cv, groups, progress
         As in `cross_val_budget_curve`.
     fraction : float in [0, 1]
-        In each fold, timeliness is the mean up to the `stopping_cost` of the first method's training curve at this
-        fraction. The default of 1 means its whole curve.
+        In each fold, timeliness is the mean up to the `stopping_cost` of the first method's training curve for this
+        fraction. With the default of 1, this is the cost of the whole curve.
     interpolation
         As in `timeliness`.
 

@@ -21,15 +21,15 @@ from budgetline.tables import Tabular, html_table, text_table
 
 @dataclass(frozen=True, eq=False)
 class BudgetCurve(Tabular):
-    """Quality against cost: the value of a metric before any group is bought, and after each group.
+    """Quality against cost: the value of a metric before any group is bought and after each group is added.
 
-    At a budget between two costs, the curve has the value of the lower cost ("step"). The paper connects the points
-    with straight lines ("linear"), which gives credit for a group before it has been paid for in full.
+    Between two costs, the curve keeps the value at the lower cost ("step"). The paper connects the points with straight
+    lines ("linear"), which gives credit for a group before it has been paid for in full.
 
     Attributes
     ----------
     costs : array of shape (K,)
-        The cost of each point. Costs start at 0 and never decrease; a free group repeats the cost before it.
+        The cost of each point. Costs start at 0 and never decrease; with a free group, the cost stays the same.
     values : array of shape (K,)
         The metric at each point. ``values[0]`` is the value before any group.
     metric : str
@@ -81,7 +81,8 @@ class BudgetCurve(Tabular):
     def of(cls, source: object) -> BudgetCurve:
         """Return the training curve F/R(∅) of ``source``, a sequence or a fitted model; a curve is returned unchanged.
 
-        For `StagedEstimators`, this is the curve of the model that chose the order. It is NaN if no model chose it.
+        For `StagedEstimators`, this is the curve of the model that chose the order. Its values are NaN if the order was
+        not chosen by a model.
         """
         if isinstance(source, BudgetCurve):
             return source
@@ -95,9 +96,9 @@ class BudgetCurve(Tabular):
 
     @classmethod
     def mean(cls, curves: Sequence[BudgetCurve]) -> BudgetCurve:
-        """Return the mean of curves and its standard error, at every cost at which any of the curves has a point.
+        """Return the mean of several curves with its standard error, at every cost at which any of them has a point.
 
-        If curves have several points at one cost, as with free groups, their first points are averaged, then their
+        If curves have several points at the same cost, as with free groups, their first points are averaged, then their
         second points, and so on.
         """
         curves = tuple(curves)
@@ -117,8 +118,8 @@ class BudgetCurve(Tabular):
     def at(self, budget: ArrayLike, *, interpolation: Interpolation = "step") -> Any:
         """Return the value at one or more budgets.
 
-        ``budget`` is a number or an array. With the ``interpolation`` "step", the value is that of the last affordable
-        point. With "linear", it lies on the line to the next point.
+        ``budget`` is a number or an array. With ``interpolation="step"``, the value is taken from the last affordable
+        point. With "linear", it lies on the straight line from this point to the next.
         """
         check_interpolation(interpolation)
         budgets = floats_of(budget)
@@ -137,7 +138,7 @@ class BudgetCurve(Tabular):
         return found if budgets.ndim else float(found)
 
     def improvement(self) -> Float:
-        """Return how much better each point is than the first, shape (K,); positive values are better."""
+        """Return the improvement of each point over the first, shape (K,); positive values are better."""
         return np.asarray((self.values - self.values[0]) * (1.0 if self.greater_is_better else -1.0) + 0.0)
 
     def to_dict(self) -> dict[str, list[str | float]]:
@@ -205,14 +206,16 @@ def timeliness(
     Parameters
     ----------
     curve : BudgetCurve, GroupSequence or fitted model
-        The curve. For a sequence or a model, its training curve is used.
+        The curve to average. For a sequence or a model, the training curve is used.
     stop : float, optional
-        The stopping cost T. By default, it is the cost of the whole curve. To compare methods, use the same T for all.
+        The stopping cost T. By default, it is the cost of the whole curve. To compare methods, use the same T for all
+        of them.
     fraction : float in [0, 1], optional
-        An alternative to ``stop``: T is the `stopping_cost` of this curve, the paper's α-stopping cost.
+        An alternative to ``stop``: T is the cost at which this curve reaches this fraction of its total improvement.
+        The paper calls it the α-stopping cost; see `stopping_cost`.
     interpolation : {"step", "linear"}
-        "step" counts a group once it has been paid for. "linear" connects the points with straight lines, as the
-        paper's tables do.
+        With "step", a group counts only once it has been paid for in full. With "linear", the points are connected with
+        straight lines, as in the paper's tables.
 
     Examples
     --------

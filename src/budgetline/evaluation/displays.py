@@ -29,21 +29,23 @@ MOST_TICKS = 8
 
 
 class BudgetCurveDisplay:
-    """Plot of what each budget buys. It needs matplotlib (the extra ``plot``).
+    """Budget curve visualisation. Plotting needs matplotlib (the extra ``plot``).
 
-    Create a display with `from_estimator` or from curves. `plot` draws it, on new axes or on those of another display.
+    Create a display with `from_estimator` or from existing curves. `plot` draws it on new axes or on the axes of
+    another display.
 
     Parameters
     ----------
     curves : BudgetCurve, or mapping name -> BudgetCurve
-        The curves to plot. Those with ``errors``, such as means over folds, get a band of one standard error.
+        The curves to plot. Curves with ``errors``, such as means over folds, are drawn with a band of one standard
+        error.
 
     Attributes
     ----------
     curves : dict name -> BudgetCurve
         The curves by label.
     ax_, figure_ : matplotlib axes and figure
-        Where the curves are drawn.
+        The axes and the figure that contain the curves.
     lines_, bands_ : lists of matplotlib lines and collections
         One line per curve, and one band per curve with errors.
     bound_, beyond_ : matplotlib line and collection, or None
@@ -80,7 +82,7 @@ class BudgetCurveDisplay:
         name: str | None = None,
         **plot: Any,
     ) -> BudgetCurveDisplay:
-        """Plot the curve of a fitted model on held-out data, or the curves of several in a mapping name -> model.
+        """Plot the curve of a fitted model on held-out data, or of several models in a mapping name -> model.
 
         ``name`` is the label of the curve, by default the name of the estimator's class. Other parameters as in
         `budget_curve` and `plot`.
@@ -97,12 +99,12 @@ class BudgetCurveDisplay:
         Parameters
         ----------
         ax : matplotlib axes, optional
-            The axes to draw into, such as those of another display. By default, new axes are created.
+            The axes to plot on, such as the axes of another display. If None, a new figure and axes are created.
         bound : BudgetCurve, optional
             A bound, such as ``certificate.curve()``. It is drawn as steps, and the region above it is shaded. It
-            bounds "explained" on the training data, with the ridge penalty, so curves of other data may cross it.
+            applies to "explained" on the training data, with the ridge penalty, so curves on other data may cross it.
         **line
-            Options that are passed on to matplotlib's ``plot``.
+            Keyword arguments passed to matplotlib's ``plot``.
         """
         bounds = [] if bound is None else [self._checked_bound(bound)]
         if ax is None:

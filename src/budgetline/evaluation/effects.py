@@ -39,25 +39,24 @@ class Effect(Tabular):
     Attributes
     ----------
     group : str
-        The group of the column; a pair of columns is a group of its own.
+        The group to which the column belongs. A pair of columns is a group of its own.
     axes : tuple of Axis
         The column, or both columns of a pair, with their points: first ``axis.numbers`` (ascending, connected by a
-        curve), then ``axis.spikes`` (frequent numbers that have effects of their own, or all numbers of a column with
-        few different ones), then ``axis.categories`` (including "(rare)" and "(missing)"). ``axis.rug`` holds the
+        curve), then ``axis.spikes`` (frequent numbers with effects of their own, or all numbers of a column that has
+        few distinct values), then ``axis.categories`` (including "(rare)" and "(missing)"). ``axis.rug`` holds the
         knots of the curve.
     values : array of shape (points,), or (points, points) for a pair
-        The effect at each point. Its mean over the training data is 0. If there are P scores, there is a last axis of
-        length P.
+        The effect at each point. Its mean over the training data is 0. If there are P scores, the array has an
+        additional last axis of length P.
     outputs : tuple of str
         Names of the P scores. For more than two classes, these are the classes. For two classes, the only name is the
         class that a positive effect makes more likely. Several targets are numbered, and a single target has no name.
     classes : bool
         Whether the outputs are classes.
-    errors : array like ``values``, or None
-        Standard errors of the values, which take the choice of the groups as given. They come from the noise of the
-        rows, with the ridge penalty as a prior. None if the dispersion of the loss is unknown (as for a
-        ``ConvexLoss``), if there are too few rows to estimate it, or for plans of losses other than squared error that
-        were not refitted.
+    errors : array or None
+        Standard errors, in the shape of ``values``, which take the choice of the groups as given. They reflect the noise in the rows,
+        with the ridge penalty as a prior. None if the dispersion of the loss is unknown (as for a ``ConvexLoss``), if
+        there are too few rows to estimate it, or for plans of losses other than squared error that were not refitted.
     free : float
         Degrees of freedom of the standard errors; infinity if the dispersion is known.
 
@@ -84,7 +83,7 @@ class Effect(Tabular):
         return " × ".join(axis.column for axis in self.axes)
 
     def margins(self, coverage: float = BAND) -> Float | None:
-        """Return half the width of the pointwise band with this coverage at each value; None if it is not known."""
+        """Return half the width of the pointwise band with this ``coverage`` at each value; None if it is unknown."""
         check_number("coverage", coverage, "number between 0 and 1", gt=0, lt=1)
         if self.errors is None or not np.isfinite(self.errors).all():
             return None
@@ -104,7 +103,7 @@ class Effect(Tabular):
     def to_dict(self) -> dict[str, list[object]]:
         """Return plain columns, one row per point and score; ``number`` is NaN for categories and missing values.
 
-        ``lower`` and ``upper`` are the limits of a pointwise 90 % band. They are NaN if it is not known.
+        ``lower`` and ``upper`` are the limits of a pointwise 90 % band. They are NaN if the band is unknown.
         """
         first, second = self.axes if len(self.axes) == 2 else (*self.axes, NOWHERE)
         points = list(product(first.points(), second.points()))
@@ -130,7 +129,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class Effects(Tabular):
-    """The effects of all columns at a stage. The score of every row is the base plus its effects.
+    """The effects of all columns at a stage. The score of a row is the base plus the effects of its columns.
 
     Attributes
     ----------
@@ -188,7 +187,8 @@ class Effects(Tabular):
         Parameters
         ----------
         ax : array of matplotlib axes, optional
-            The axes to draw into: one for each column, or for each column and score. By default, a new figure is made.
+            The axes to plot on: one per column or, with several scores, one per column and score. If None, a new figure
+            is created.
         names : sequence of str, optional
             The columns, or pairs of columns such as "a × b", to draw. By default, all are drawn.
 
@@ -207,8 +207,8 @@ class Effects(Tabular):
 def effects_of(fitted: object, *, stage: int | None = None, budget: float | None = None) -> Effects:
     """Return what each column adds to the score at a stage or a budget, by default at the last stage.
 
-    The effect of a column is w'(z − z̄), with z its design columns and z̄ their means over the training data. Its errors
-    come from the inverse Hessian of the stage (``model/spread.py``).
+    The effect of a column is w'(z − z̄), where z are its design columns and z̄ their means over the training data. The
+    standard errors come from the inverse Hessian of the stage (``model/spread.py``).
     """
     model = as_model(fitted)
     at = model.stages.last_stage(budget, stage, None)

@@ -14,7 +14,8 @@ from budgetline.inputs import check_integer, numbered
 def ndcg_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int | None = 5) -> float:
     """Return the mean NDCG@k over queries; queries without a relevant document are left out.
 
-    The documents of a query are ranked by score. With the gain 2^rel − 1 and a discount for rank i = 1, 2, …,
+    The documents of a query are ranked by score. With the gain 2^rel − 1 and a logarithmic discount for the ranks i =
+    1, 2, …,
 
         DCG@k = Σ_{i ≤ k} (2^{rel_i} − 1)/log₂(i + 1),      NDCG@k = DCG@k / (DCG@k of the best ranking).
 
@@ -24,11 +25,11 @@ def ndcg_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int 
     Parameters
     ----------
     y_true : array of shape (n,)
-        The grade of each document, at least 0.
+        The relevance grade of each document, at least 0.
     y_score : array of shape (n,)
         The score of each document. The highest score is ranked first.
     qid : array of shape (n,)
-        The query of each document. The queries may be in any order.
+        The query ID of each document. The queries may be in any order.
     k : int or None
         The number of ranks that count. If None, all ranks count.
 
@@ -49,8 +50,8 @@ def map_score(y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike, *, k: int |
     """Return the mean average precision over queries; queries without a relevant document are left out.
 
     The precision at a rank is the share of relevant documents (grade > 0) up to this rank. The average precision of a
-    query is the mean of the precisions at the ranks of its relevant documents. Only ranks up to k count. For documents
-    with equal scores, it is the expected value over all their possible orders.
+    query is the mean of the precisions at the ranks of its relevant documents. Only ranks up to k count. If documents
+    have equal scores, the result is the expected value over all their possible orders.
 
     Parameters
     ----------

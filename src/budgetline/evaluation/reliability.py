@@ -54,7 +54,7 @@ def wilson(share: Float, n_rows: float | Float) -> Float:
 
 
 class ReliabilityDisplay:
-    """Reliability diagram: how often a class occurs, against its predicted probability. Plotting needs matplotlib.
+    """Reliability diagram: observed share of a class against its predicted probability. Plotting needs matplotlib.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class ReliabilityDisplay:
         The curves by name. Each has the arrays ``predicted``, ``observed``, ``bounds`` and ``rows``, with one entry per
         bin, and ``ece``, the expected calibration error.
     ax_, figure_ : matplotlib axes and figure
-        Where the curves are drawn.
+        The axes and the figure that contain the curves.
     lines_ : list of matplotlib containers
         The error bars of each curve.
 
@@ -90,9 +90,9 @@ class ReliabilityDisplay:
     ) -> ReliabilityDisplay:
         """Plot the probabilities that a fitted classifier predicts for held-out rows at one or more budgets.
 
-        ``estimator`` is the classifier; ``X`` and ``y`` are the held-out rows. ``budgets`` is by default the cost of
-        all groups. ``given`` are other keyword arguments of `from_predictions`. The default of ``pos_label`` is the
-        second of two classes.
+        ``estimator`` is the classifier, and ``X`` and ``y`` are the held-out rows. ``budgets`` defaults to the cost of
+        all groups. Other keyword arguments, ``given``, are passed to `from_predictions`. With two classes,
+        ``pos_label`` defaults to the second.
         """
         held = HeldOut.of(estimator, X, y)
         names, order, classes = dict[int, str](), held.model.sequence, held.model.classes
@@ -118,11 +118,11 @@ class ReliabilityDisplay:
         sample_weight: object = None,
         **plot: object,
     ) -> ReliabilityDisplay:
-        """Plot predicted probabilities of a class, shape (n,), or several in a mapping name -> probabilities.
+        """Plot predicted probabilities of a class, shape (n,), or several such arrays in a mapping name -> array.
 
-        ``y_true`` are the labels, and ``sample_weight`` are the weights of the rows. ``pos_label`` is the class, by
-        default the second of two. Each of the ``n_bins`` bins has about the same number of rows. ``plot`` are keyword
-        arguments of the method ``plot``.
+        ``y_true`` contains the true labels, and ``sample_weight`` the sample weights. ``pos_label`` is the class; with
+        two classes, it defaults to the second. Each of the ``n_bins`` bins has about the same number of rows. Other
+        keyword arguments, ``plot``, are passed to the method ``plot``.
         """
         y = column_or_1d(y_true)
         labels = np.unique(y)
@@ -150,9 +150,9 @@ class ReliabilityDisplay:
         return cls(found).plot(**plot)
 
     def plot(self, ax: Artist = None, **line: object) -> ReliabilityDisplay:
-        """Draw the observed shares with error bars of one standard error, and the diagonal, into ``ax`` or new axes.
+        """Draw the observed shares with error bars of one standard error, and the diagonal, on ``ax`` or new axes.
 
-        ``line`` are options that are passed on to matplotlib's ``errorbar``.
+        Keyword arguments, ``line``, are passed to matplotlib's ``errorbar``.
         """
         self.ax_ = ax = pyplot().subplots(layout="constrained")[1] if ax is None else ax
         self.figure_, self.lines_ = ax.figure, list[Artist]()
@@ -167,25 +167,25 @@ class ReliabilityDisplay:
 
 
 class CoverageDisplay:
-    """Plot of how often intervals, or sets of classes, contain the target, at every budget. Plotting needs matplotlib.
+    """Coverage plot: how often intervals, or sets of classes, contain the target at every budget. Needs matplotlib.
 
     Parameters
     ----------
     costs : array of shape (K,)
         The budgets.
     covered : array of shape (K,)
-        The share of rows whose target is inside, at each budget.
+        The share of rows whose interval or set contains the target, at each budget.
     sizes : array of shape (K,)
         The mean width of the intervals, or the mean size of the sets, at each budget.
     coverage : float
-        The requested share.
+        The requested coverage.
     n_rows : float
-        The number of rows. It determines ``bounds``, shape (2, K): intervals of one standard error around the shares.
+        The number of rows. It determines ``bounds``, shape (2, K), the intervals of one standard error for the shares.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib axes and figure
-        Where the coverage is drawn.
+        The axes and the figure that contain the plot.
     line_, band_ : matplotlib line and collection
         The measured coverage, and its band of one standard error.
 
@@ -208,8 +208,8 @@ class CoverageDisplay:
     ) -> CoverageDisplay:
         """Plot the coverage of ``predict_interval`` or ``predict_set`` of a fitted model on held-out rows.
 
-        ``estimator`` is the model; ``X`` and ``y`` are the held-out rows. ``given`` are other keyword arguments of
-        `from_predictions`.
+        ``estimator`` is the model, and ``X`` and ``y`` are the held-out rows. Other keyword arguments, ``given``, are
+        passed to `from_predictions`.
         """
         model, seen = as_model(estimator), model_and_table(estimator, X)[1]
         predict = predict_interval if model.classes is None else predict_set
@@ -229,12 +229,12 @@ class CoverageDisplay:
         sample_weight: object = None,
         **plot: object,
     ) -> CoverageDisplay:
-        """Plot the coverage of predicted intervals, or of sets of classes, at each cost.
+        """Plot the coverage of prediction intervals, or of sets of classes, at each cost.
 
         ``predictions`` has one entry for each of the ``costs``. For intervals, an entry is a pair of arrays, the lower
         and the upper bounds. For sets, pass the ``classes``, shape (P,); an entry is then a bool array of shape (n, P).
-        ``y_true`` are the targets, and ``sample_weight`` are the weights of the rows. ``plot`` are keyword arguments of
-        the method ``plot``.
+        ``y_true`` contains the true targets, and ``sample_weight`` the sample weights. Other keyword arguments,
+        ``plot``, are passed to the method ``plot``.
         """
         y, found = np.asarray(y_true), list[list[float]]()
         known = None if classes is None else np.asarray(classes)
@@ -260,7 +260,8 @@ class CoverageDisplay:
     def plot(self, ax: Artist = None, **line: object) -> CoverageDisplay:
         """Draw the measured coverage as steps with a band of one standard error, and the requested coverage as a line.
 
-        ``ax`` are the axes to draw into. ``line`` are options that are passed on to matplotlib's ``plot``.
+        ``ax`` are the axes to plot on; if None, new axes are created. Keyword arguments, ``line``, are passed to
+        matplotlib's ``plot``.
         """
         self.ax_ = ax = pyplot().subplots(layout="constrained")[1] if ax is None else ax
         self.figure_, (lower, upper) = ax.figure, self.bounds

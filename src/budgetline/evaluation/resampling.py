@@ -175,10 +175,10 @@ def _number_in(cv: object) -> int | None:
 
 
 def folds_in_words(cv: object) -> str:
-    """Describe folds, such as "rows shuffled with seed 0, classes in equal shares"."""
+    """Describe folds, such as "rows shuffled with seed 0, stratified by class"."""
     if type(cv) not in (KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold):
         return f"made by {type(cv).__name__}" if hasattr(cv, "split") else "as given"
     seed, what = getattr(cv, "random_state", None), "groups of rows" if "Group" in type(cv).__name__ else "rows"
     shuffled = f"{what} shuffled" if seed is None else f"{what} shuffled with seed {shown(seed)}"
     rows = shuffled if getattr(cv, "shuffle", False) else f"{what} in their original order"
-    return f"{rows}, classes in equal shares" if "Stratified" in type(cv).__name__ else rows
+    return f"{rows}, stratified by class" if "Stratified" in type(cv).__name__ else rows

@@ -57,10 +57,10 @@ def survival_of(scores: Float, known: Float, hazard: Float, times: Float) -> Flo
 
 
 def concordance(time: ArrayLike, event: ArrayLike, scores: ArrayLike, strata: ArrayLike | None = None) -> float:
-    """Return Harrell's concordance: among pairs with a known order, the share in which the higher score comes first.
+    """Return Harrell's concordance: the share of comparable pairs in which the row with the higher score comes first.
 
-    The order of two rows is known if the earlier time is an event. Pairs with equal scores count half. Two events at
-    the same time do not form a pair.
+    Two rows are comparable if the earlier of their times is the time of an event. Pairs with equal scores count half.
+    Two events at the same time do not form a pair.
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ def _later(run: Positions, counted: Mask) -> Positions:
 def integrated_brier(time: ArrayLike, event: ArrayLike, survival: ArrayLike, times: ArrayLike) -> float:
     """Return the mean over times (T,) of the Brier score of survival functions (n, T); smaller is better.
 
-    The weight of a row is the inverse probability of not being censored, estimated from the same rows (Graf et al.,
-    1999). The probability is that of time t for a row that is still under observation at t, and that of the time just
-    before the event for a row with an earlier event, so that no weight is infinite.
+    Rows are weighted by the inverse probability of not being censored, which is estimated from the same rows (Graf et
+    al., 1999). For a row that is still under observation at time t, this is the probability at t. For a row with an
+    earlier event, it is the probability just before the event, so that no weight is infinite.
 
     Parameters
     ----------

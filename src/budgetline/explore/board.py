@@ -10,7 +10,7 @@ from time import monotonic
 
 PARTS = ("order", "budget", "next", "effects", "compare")
 LONGEST_WAIT, PAUSE = 30.0, 0.03
-"""Longest wait of a request, and the pause before it looks again, in seconds."""
+"""Maximum time that a request waits, and the pause between its checks, in seconds."""
 
 
 class Board:

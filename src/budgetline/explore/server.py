@@ -29,7 +29,7 @@ from budgetline.messages import shown, some
 
 TOKEN_HEADER = "x-budgetline-token"
 MOST_BODY = 2 << 20
-"""Largest body of a request, in bytes."""
+"""Maximum size of a request body, in bytes."""
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; font-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -181,10 +181,10 @@ def _check(request: Request, token: str, hosts: Collection[str]) -> None:
     opened = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document") and path == "/"
     strange = any(origin.lower() != f"http://{host}" for origin in headers.getlist("origin"))
     if strange or (site not in ("same-origin", "none") and not opened):
-        raise RequestError("origin", "requests of other sites are refused")
+        raise RequestError("origin", "requests from other sites are refused")
     if path.startswith("/api"):
         if not compare_digest(headers.get(TOKEN_HEADER, "").encode("latin-1"), token.encode()):
-            raise RequestError("token", "open the address that budgetline explore printed: it holds the token")
+            raise RequestError("token", "open the address that budgetline explore printed: it contains the token")
         kind = headers.get("content-type", "").split(";")[0].strip()
         if request.method == "POST" and kind != "application/json":
             raise RequestError("malformed", "the content must be application/json")

@@ -19,7 +19,7 @@ from budgetline.packages import imported
 HOST = "127.0.0.1"
 """The loopback address of this machine: no other machine can connect."""
 SWITCH_SECONDS = 1e-3
-"""Longest time that a computing thread keeps requests waiting."""
+"""Maximum time for which a computing thread keeps requests waiting."""
 REDIRECT = '<!doctype html><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url={}">\n'
 
 

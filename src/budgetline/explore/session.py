@@ -16,12 +16,12 @@ from budgetline.explore.takeaway import shell_lines
 from budgetline.files import KeptFile
 
 SCHEMA = 4
-"""Version of session files; files of other versions are refused."""
+"""Version of session files. Files of other versions are rejected."""
 KIND = "budgetline explore session"
 MOST_STEPS = 200
-"""Number of states that are kept for undo."""
+"""Number of states kept for undo."""
 JOINED = "set budget"
-"""Consecutive steps with this label are undone together, because a slider makes many of them."""
+"""Consecutive steps with this label are undone together, because moving a slider makes many of them."""
 
 
 class Step(NamedTuple):
@@ -148,7 +148,7 @@ class Session:
             changed = isinstance(error, FileExistsError)
             why = "was changed by another program" if changed else f"cannot be written: {error.strerror or error}"
             self.problem = (
-                f"{self.file.path.name} {why}. Your changes are kept only as long as budgetline runs: "
+                f"{self.file.path.name} {why}. Your changes are kept only while budgetline is running: "
                 "download the session under Take away."
             )
 

@@ -19,7 +19,7 @@ METRICS = {
 }
 """Metrics of the curve, by task."""
 LONGEST_NAME = 200
-"""Longest name, title or unit, in characters."""
+"""Maximum length of a name, title or unit, in characters."""
 
 
 @dataclass(frozen=True)

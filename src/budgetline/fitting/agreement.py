@@ -63,8 +63,9 @@ def warn_if_apart(
         return
     k = int(np.argmax(np.where(np.isnan(apart), np.inf, apart)))
     warn(
-        f"predictions do not explain what the model claims: {stages.sequence.explained[k]:.4g} of the risk up to group "
-        f"{shown(stages.sequence.groups[k])}, and {shares[k]:.4g} on the training rows. "
+        f"predictions do not explain what the model claims: up to group {shown(stages.sequence.groups[k])}, it claims "
+        f"{stages.sequence.explained[k]:.4g} of the risk, but its predictions explain {shares[k]:.4g} on the training "
+        "rows. "
         + _advice(models[k], stages, labels, alpha),
         LinAlgWarning,
     )

@@ -36,7 +36,7 @@ def add_pairs(training: Training, recipe: Recipe) -> tuple[Training, Recipe]:
     additive = recipe if recipe.search is None else replace(recipe, auto=True)
     assert isinstance(training, RowsTraining | SourceTraining)  # moments have no bins
     if isinstance(training, SourceTraining) and isinstance(training.task.family, SetFamily):
-        raise ValueError("pairs of columns of a ranking are only found in rows in memory: set interactions=0")
+        raise ValueError("for rankings, pairs of columns are searched only in rows in memory: set interactions=0")
     encoding = with_pairs(training, additive, recipe.pairs)
     return training.encoded(encoding), recipe.over(encoding)
 

@@ -217,10 +217,10 @@ class ConvexLoss(_Plain):
     Parameters
     ----------
     phi, derivative : callable
-        Functions that return φ and φ' of an array of scores, elementwise.
+        Functions that evaluate φ and φ' elementwise on an array of scores.
     second : callable, optional
-        Function that returns φ''. By default, differences of φ' are used, which take a few more iterations but lose no
-        accuracy.
+        Function that evaluates φ''. By default, finite differences of φ' are used; this takes a few more iterations but
+        does not reduce the accuracy.
     start : float
         A score at which φ and φ' are finite.
 

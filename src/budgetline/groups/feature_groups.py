@@ -97,17 +97,18 @@ class FeatureGroups:
     ----------
     groups : mapping, list of column lists, or one label per column
         A mapping ``name -> columns``, a list of column lists, or a flat sequence with one group label per column of X.
-        The groups of a list of column lists are named ``"0"``, ``"1"``, …. Columns are names (for data frames) or
-        positions.
+        If you pass a list of column lists, the groups are named ``"0"``, ``"1"``, and so on. Columns are given by name
+        (for data frames) or by position.
     costs : mapping name -> cost, sequence in group order, or None
         Non-negative costs, all in the same unit (seconds, dollars, …), at most 1e300 in total. If None, every group
         costs 1. A group with cost 0 is free and comes first in every cost-sensitive sequence.
     remainder : {"error", "drop"}
         What to do with columns of X that are in no group.
     shared : mapping name -> (cost, groups), optional
-        Costs that several groups share, such as a blood draw. Each is paid once, by the first of its groups.
+        Costs that several groups share, such as a blood draw. Each shared cost is paid only once, by the first of its
+        groups that is bought.
     requires : mapping group -> groups, optional
-        Groups that must be bought before a given group.
+        For each group, the groups that must be bought before it.
 
     Attributes
     ----------
@@ -115,12 +116,12 @@ class FeatureGroups:
         Names of the groups.
     columns : tuple of tuples of str or int
         Columns of each group: names or positions, as passed.
-    costs : float array of shape (J,), read-only
-        Own cost of each group, without shared costs and the costs of required groups.
+    costs : float array of shape (n_groups,), read-only
+        The cost of each group itself, without shared costs or the costs of required groups.
     shared, requires : dict
-        Shared costs and requirements, as passed, by name.
+        The shared costs and the requirements, by name, as passed.
     prices : Prices
-        Costs of sets of groups, by position.
+        Computes the cost of any set of groups, given by their positions.
 
     Examples
     --------
@@ -163,17 +164,17 @@ class FeatureGroups:
 
     @property
     def costs(self) -> Float:
-        """Own cost of each group, shape (J,), read-only."""
+        """The cost of each group itself, a read-only array of shape (n_groups,)."""
         return self.prices.own
 
     @property
     def shared(self) -> dict[str, tuple[float, tuple[str, ...]]]:
-        """Costs that groups share: name -> (cost, names of the groups)."""
+        """Costs that several groups share: name -> (cost, names of the groups)."""
         return {s.name: (s.cost, tuple(self.names[g] for g in s.members)) for s in self.prices.shared}
 
     @property
     def requires(self) -> dict[str, tuple[str, ...]]:
-        """Groups that must be bought before others: group -> names of the groups that it requires directly."""
+        """For each group with requirements, the names of the groups that it requires directly."""
         given = enumerate(self._direct)
         return {self.names[g]: tuple(self.names[h] for h in required) for g, required in given if required}
 
@@ -187,28 +188,28 @@ class FeatureGroups:
         prefixes: Iterable[str] | None = None,
         **settings: Any,
     ) -> FeatureGroups:
-        """Group the columns of a data frame, or column names, by the beginning of their names.
+        """Group the columns of a data frame, or a list of column names, by the prefixes of the names.
 
         Parameters
         ----------
         columns : data frame or names
             The columns to group.
         sep : str
-            The text that ends a prefix.
+            The text that separates the prefix from the rest of the name.
         prefixes : list of str, optional
-            The prefixes that become groups. A column belongs to the longest prefix that its name begins with, followed
-            by ``sep``; any other column is a group of its own. By default, the prefix of a column is the part of its
-            name before the first ``sep``. A warning then names the groups of several columns, because ``serum_iron``
-            and ``serum_albumin`` may be one blood test or two.
+            The prefixes that become groups. If the name of a column begins with one of them, followed by ``sep``, the
+            column belongs to the longest such prefix; any other column is a group of its own. By default, the prefix of
+            a column is the part of its name before the first ``sep``. A warning then lists the groups that contain
+            several columns, because ``serum_iron`` and ``serum_albumin`` may belong to one blood test or to two.
         costs
             As in ``FeatureGroups``.
         **settings
-            ``remainder``, ``shared`` and ``requires`` of the groups.
+            The parameters ``remainder``, ``shared`` and ``requires`` of ``FeatureGroups``.
 
         Notes
         -----
-        ``missingindicator_age``, the name that scikit-learn gives to a flag of missing values, joins the group of
-        ``age``.
+        A column named ``missingindicator_age``, which is how scikit-learn names the missing-value indicator of ``age``,
+        joins the group of ``age``.
 
         Examples
         --------
@@ -228,8 +229,8 @@ class FeatureGroups:
     def singletons(cls, columns: Iterable[object] | int, costs: Costs = None, **settings: Any) -> FeatureGroups:
         """Make every column a group of its own, given a data frame, column names, or the number of columns.
 
-        D columns without names become the groups ``"0"`` … ``"D-1"``. ``settings`` are ``remainder``, ``shared`` and
-        ``requires``. Other parameters as in ``FeatureGroups``.
+        If the number of columns D is passed, the groups are named ``"0"`` to ``"D-1"``. ``settings`` are ``remainder``,
+        ``shared`` and ``requires``. Other parameters as in ``FeatureGroups``.
 
         Examples
         --------
@@ -246,7 +247,7 @@ class FeatureGroups:
         r"""Read groups from a YAML file at ``path``.
 
         The file is a mapping with the key ``groups`` (name -> ``{columns: [...], cost: number, requires: [...]}``) and
-        optionally ``shared`` (name -> ``{cost: number, groups: [...]}``) and ``remainder: drop``. A missing cost is 1.
+        optionally ``shared`` (name -> ``{cost: number, groups: [...]}``) and ``remainder: drop``. Costs default to 1.
 
         Examples
         --------
@@ -263,7 +264,7 @@ class FeatureGroups:
             raise kind(f"{path}: {error}") from error
 
     def to_yaml(self) -> str:
-        """Return the groups as YAML text, which `from_yaml` reads from a file.
+        """Return the groups as YAML text; if it is saved in a file, `from_yaml` can read it.
 
         Examples
         --------
@@ -286,11 +287,11 @@ class FeatureGroups:
         return parsing.write_yaml(content)
 
     def with_costs(self, costs: Costs) -> FeatureGroups:
-        """Return the same groups with new costs; shared costs and requirements do not change."""
+        """Return the same groups with new ``costs``; shared costs and requirements do not change."""
         return FeatureGroups(**{**self._arguments(), "costs": costs})
 
     def with_free(self, requires: Mapping[str, Sequence[str]]) -> FeatureGroups:
-        """Return these groups plus free groups without columns; ``requires`` maps each to the groups that it needs."""
+        """Return these groups and free groups without columns; ``requires`` maps each new group to its requirements."""
         given = self._arguments()
         groups = given["groups"] | dict.fromkeys(requires, ())
         costs = np.append(self.costs, np.zeros(len(requires)))
@@ -302,7 +303,7 @@ class FeatureGroups:
         return {"groups": groups, "costs": self.costs, **extra}
 
     def cost_of(self, groups: Iterable[Name]) -> float:
-        """Return the total cost of groups, given by name, and of all groups that they require; shared costs count once.
+        """Return the total cost of the named groups and of all groups that they require; shared costs count once.
 
         Examples
         --------
@@ -331,7 +332,7 @@ class FeatureGroups:
         return hash(self.record())
 
     def record(self) -> GroupsRecord:
-        """Return the groups in the form in which files store them."""
+        """Return the groups as a record, the form in which files store them."""
         shared = tuple((name, cost, members) for name, (cost, members) in self.shared.items())
         requires = tuple(self.requires.items())
         return GroupsRecord(self.names, self.columns, tuple(self.costs.tolist()), self.remainder, shared, requires)

@@ -309,7 +309,8 @@ def _check_keys(what: str, entry: object, needed: set[str], others: Set[str] = f
     if not isinstance(entry, dict) or not needed <= entry.keys():
         raise ValueError(f"{what} needs {some(sorted(needed))}, got {shown(entry)}")
     if unknown := sorted(map(str, entry.keys() - needed - others)):
-        raise ValueError(f"{what} has the unknown key {shown(unknown[0])}; known are {some(sorted(needed | others))}")
+        known = some(sorted(needed | others))
+        raise ValueError(f"{what} has the unknown key {shown(unknown[0])}; the known keys are {known}")
 
 
 def _parse_yaml(data: bytes) -> object:

@@ -34,9 +34,10 @@ from budgetline.sequencing.sequence import GroupSequence
 
 @dataclass(frozen=True, eq=False)
 class AnytimeModel:
-    """A fitted anytime model: the order of the groups and one linear model per prefix, in the units of the user.
+    """A fitted anytime model: the order of the groups and one linear model per prefix, in the units of the data.
 
-    Fitted estimators hold one as ``model_``. Evaluation, certificates, the runtime, files and reports need only that.
+    Fitted estimators store it as ``model_``. Evaluation, certificates, the runtime, files and reports need nothing
+    else.
 
     Attributes
     ----------
@@ -47,13 +48,13 @@ class AnytimeModel:
     family : Family or SetFamily
         The loss that was minimised.
     target_shape : () or (P,)
-        Shape of one target; (P,) for a classifier of more than two classes.
+        Shape of the target of one row; (P,) for a classifier with P > 2 classes.
     alpha : float
         The ridge constant.
     classes : array of shape (P,), or None
-        The labels of a classifier.
+        The class labels of a classifier.
     moments : Moments, or None
-        For squared error, the moments of the columns ``layout.read`` that the model was learned from.
+        For squared error, the moments of the columns ``layout.read``, from which the model was learned.
     estimator : str
         Name of the estimator's class.
     settings : mapping
@@ -64,12 +65,14 @@ class AnytimeModel:
         How the columns of the user's table are encoded. With an encoding, ``layout`` and ``stages`` refer to design
         columns.
     penalties : array of shape (J,), or None
-        What was subtracted from the gain of every group when the order was chosen, in units of F. None means that
-        nothing was subtracted.
+        The amount that was subtracted from the gain of each group when the order was chosen, in the units of F. None
+        means that nothing was subtracted.
     calibration : Calibration, or None
-        How scores of classes become probabilities at every stage. If None, the loss alone determines them.
+        How class scores are turned into probabilities at every stage. If None, the loss alone determines the
+        probabilities.
     errors : HeldOutErrors, or None
-        Held-out errors of every stage, for intervals and sets of labels. None means that nothing was held out.
+        Held-out errors of every stage, for prediction intervals and prediction sets. None means that no rows were held
+        out.
 
     Examples
     --------
@@ -98,7 +101,7 @@ class AnytimeModel:
 
     @property
     def groups(self) -> FeatureGroups:
-        """The groups as they were used, with their costs."""
+        """The groups that the model was fitted with, and their costs."""
         return self.layout.groups
 
     @property
@@ -123,12 +126,12 @@ class AnytimeModel:
 
     @property
     def weights(self) -> Float | None:
-        """Penalty weights of the columns ``layout.read``; None if all are 1."""
+        """Penalty weights of the columns ``layout.read``, or None if all are 1."""
         return None if self.encoding is None else self.encoding.weights
 
     @cached_property
     def columns(self) -> KnownColumns:
-        """The columns of the table that the model was fitted on."""
+        """The columns of the table on which the model was fitted."""
         return self.source.known(self.estimator)
 
     @property
@@ -146,7 +149,7 @@ class AnytimeModel:
         return self.source.labels(self.source.columns_of(self.sequence.order[:stage]))
 
     def watch(self) -> Watch:
-        """Return a counter of the categories in tables that are unknown to the model."""
+        """Return a counter for the categories in a table that are unknown to the model."""
         return Watch({}) if self.encoding is None else self.encoding.watch(self.stages.mean)
 
     def scored(
@@ -211,7 +214,7 @@ class AnytimeModel:
         )
 
     def results_of_stages(self, scores: Float, method: str) -> Array:
-        """Turn scores (m, K, P) of all K stages into the results of a method, shape (m, K, …)."""
+        """Turn the scores (m, K, P) of all K stages into the results of a method, of shape (m, K, …)."""
         m, K, P = scores.shape
         return self.respond(scores.reshape(m * K, P), method, np.tile(np.arange(K), m)).reshape(m, K, -1)
 
@@ -227,7 +230,7 @@ class AnytimeModel:
         return self.results(self.calibrated(scores, stage, method), method)
 
     def calibrated(self, scores: Float, stage: Stages, method: str = SCORE) -> Float:
-        """Return the scores (n, P) of a stage, calibrated as far as a method needs it."""
+        """Return the scores (n, P) of a stage, calibrated if the method needs calibrated scores."""
         if self.calibration is None or method == "decision_function":
             return scores
         return (self.calibration.decide if method == "predict" else self.calibration.apply)(scores, stage)
@@ -247,7 +250,7 @@ class AnytimeModel:
         return found[method](scores)
 
     def with_stages(self, stages: StagedModel, like: Positions) -> AnytimeModel:
-        """Return a model of other sets of the same groups, whose stages 0, 1, … resemble the stages ``like``."""
+        """Return this model with other ``stages``; their calibration and errors are taken from its stages ``like``."""
         calibration = None if self.calibration is None else self.calibration.at(like)
         errors = None if self.errors is None else self.errors.at(like)
         of_order = ("fold_costs_", "held_out_")
@@ -336,9 +339,9 @@ def absent_columns(known: KnownColumns, needed: Sequence[str], there: Collection
     """
     absent, names = [name for name in needed if name not in there], known.group_of or needed
     if absent and not any(name in there for name in names):
-        raise ValueError(f"no column of {known.estimator} is there: it was fitted with {some(names, 8)}")
+        raise ValueError(f"all columns of this {known.estimator} are missing: it was fitted with {some(names, 8)}")
     each = some(absent, of=lambda name: f"{shown(name)}{did_you_mean(name, there)}")
-    return absent, f"columns that are not there count as missing: {each}" if absent else ""
+    return absent, f"missing columns count as missing values: {each}" if absent else ""
 
 
 def with_missing(X: object, absent: Sequence[str]) -> object:

@@ -42,7 +42,7 @@ def check_intervals(model: AnytimeModel, coverage: object) -> HeldOutErrors:
     """Return the held-out errors of a regression; raise an error if a model cannot give intervals."""
     if model.classes is not None or isinstance(model.family, SetFamily):
         advice = "use predict_set, in Python" if model.classes is not None else "its scores have no unit"
-        raise TypeError(f"intervals are for regression, and this is an {model.estimator}: {advice}")
+        raise TypeError(f"intervals are for regression, but this is an {model.estimator}: {advice}")
     return _errors_of(model, coverage, "intervals")
 
 

@@ -25,7 +25,7 @@ def encoded_target(y: object, n_samples: int, classes: Array | None, n_targets: 
         return indicators(check_known(y, n_samples, classes), classes.size)
     Y, _ = check_target(y, n_samples)
     if Y.shape[1] != n_targets:
-        raise ValueError(f"y has {Y.shape[1]} columns, the model {n_targets} targets")
+        raise ValueError(f"y has {Y.shape[1]} columns, but the model has {n_targets} targets")
     return Y
 
 

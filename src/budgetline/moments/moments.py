@@ -26,14 +26,14 @@ SPARSE_DENSITY = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Weighted means and scatter of V = [X, Y]: all that a linear sequence needs from the data.
+    """Weighted means and scatter of V = [X, Y]: all that is needed from the data to learn a sequence of linear models.
 
     With weights w_i (1 by default) and v_i = (x_i, y_i),
 
         weight = Σ w_i,    mean = Σ w_i v_i / weight,    scatter = Σ w_i (v_i − mean)(v_i − mean)'.
 
-    ``a + b`` are the moments of both samples together (Chan, Golub & LeVeque 1983). The sum is exact up to rounding,
-    whatever the means are, so parts may be computed anywhere and merged in any order.
+    ``a + b`` gives the moments of both samples together (Chan, Golub & LeVeque 1983). The sum is exact up to rounding,
+    whatever the means are. The moments of parts of the data can therefore be computed anywhere and merged in any order.
 
     Attributes
     ----------
@@ -42,18 +42,19 @@ class Moments:
     weight : float
         Total weight of the rows.
     mean, mean_low : arrays of shape (D + P,)
-        The mean, and the rounding error of storing it in float64, so that merging parts does not lose digits.
+        The mean, and the rounding error made by storing it in float64, which is kept so that merging parts does not
+        lose digits.
     scatter : array of shape (D + P, D + P)
-        Weighted products of the centred columns and targets, summed over rows.
+        Weighted sums over the rows of the products of centred columns and targets.
     target_shape : () for one target given as a vector, (P,) for P targets
         Shape of the target of one row.
     feature_names : tuple of str, or None
         Names of the columns, if they have any.
     eps : float
-        Unit roundoff of the products. It is the unit roundoff of float32 if any part was accumulated in float32, and
-        larger if subtraction, or weights near the smallest float64, have lost digits.
+        Unit roundoff of the products. It is the unit roundoff of float32 if any part was accumulated in float32. It is
+        larger if digits were lost by subtraction, or by weights near the smallest float64.
     effective_samples : float or None
-        (Σ w_i)² / Σ w_i², the number of rows with equal weights that determine a mean equally well. None means that
+        (Σ w_i)² / Σ w_i², the number of equally weighted rows that would determine a mean as precisely. None means that
         all weights are equal.
 
     Examples
@@ -82,12 +83,12 @@ class Moments:
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame, shape (n, D)
-            The rows.
-        y : array of shape (n,) or (n, P)
-            Their targets.
-        sample_weight : array of shape (n,), optional
-            Their weights.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            The input samples.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The target values.
+        sample_weight : array-like of shape (n_samples,), optional
+            Sample weights.
 
         Examples
         --------
@@ -180,12 +181,12 @@ class Moments:
         return replace(self, weight=weight, scatter=scatter, eps=max(self.eps, TINY / least))
 
     def to_bytes(self) -> bytes:
-        """Return the moments as bytes, in the format of `save`, to send them elsewhere."""
+        """Return the moments as bytes, in the format of `save`, for example to send them to another machine."""
         return to_bytes("moments", self)
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str = "data") -> Moments:
-        """Return the moments from ``data``, the output of `to_bytes`; error messages call it ``where``.
+        """Return the moments from ``data``, the output of `to_bytes`; error messages refer to it as ``where``.
 
         Examples
         --------
@@ -209,7 +210,7 @@ class Moments:
 
     @classmethod
     def load(cls, path: PathName) -> Moments:
-        """Read moments from the file at ``path``; loading never runs code."""
+        """Read moments from the file at ``path``; this never executes code."""
         return cls.from_bytes(read(path), str(path))
 
     def select(self, columns: Positions) -> Moments:

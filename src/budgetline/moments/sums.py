@@ -118,7 +118,7 @@ def sum_with_dask(source: Source, statistic: Statistic[S], columns: Positions | 
     """Return the sum over all partitions, computed by tasks; a lost task is run again, with the same result."""
     dask = imported("dask", "this needs dask", "dask")
     if source.once:
-        raise ValueError("tasks cannot read an iterator: give files, arrays or dask data")
+        raise ValueError("tasks cannot read an iterator: pass files, arrays or dask data")
     leaf, add = dask.delayed(_leaf, pure=True), dask.delayed(_add, pure=True)
     sums = []
     parts = source.partitions

@@ -29,11 +29,11 @@ CLOSED = 1e-4
 def certify(
     model: object, *, budgets: ArrayLike | None = None, time_limit: float = 5.0, progress: Progress = None
 ) -> Certificate:
-    """Prove how close the sequence of a model of squared error is to optimal at every budget.
+    """Prove how close a model's sequence is to optimal at every budget, for squared error.
 
     Bounds on what any set of groups can explain come from the models of the prefixes, from a relaxation, and from
-    branch and bound. The search ends when the gaps are below 1e-4 of what all groups explain, or when the time is over.
-    The bounds are valid at any time. They apply to squared error on the training data.
+    branch and bound. The search ends when the gaps are below 1e-4 of what all groups explain, or at the time limit. The
+    bounds are valid whenever the search ends. They apply to squared error on the training data.
 
     Parameters
     ----------

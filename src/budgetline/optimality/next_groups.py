@@ -39,7 +39,7 @@ scores are constant, and only rounding varies."""
 
 @dataclass(frozen=True, eq=False)
 class NextGroups(Tabular):
-    """What to buy next, best first, by gain per cost or, for given rows, by the chance of another decision per cost.
+    """Ranking of what to buy next, by gain per cost or, for given rows, by the chance per cost that a decision changes.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ class NextGroups(Tabular):
         For each group, the required groups that are not available yet. They are bought with it, and its cost and gain
         include them.
     costs : float array
-        What each purchase costs now. Shared costs that have been paid already do not count.
+        The cost of each purchase, without shared costs that have already been paid.
     gains : float array
-        F(S ∪ A) − F(S) on the training data, minus what the model's correction subtracts.
+        F(S ∪ A) − F(S) on the training data, minus the model's correction for noise, if there is one.
     chances : array of shape (groups, n), or None
         For n rows of a classifier, the probability that the purchase changes the decision.
     unknown : tuple of str
@@ -89,11 +89,11 @@ class NextGroups(Tabular):
 
     @property
     def mean_chances(self) -> Float | None:
-        """The expected share of rows whose decision each purchase changes; None without rows."""
+        """The expected share of rows whose decision each purchase changes; None if no rows were passed."""
         return None if self.chances is None else self.chances.mean(axis=1)
 
     def to_dict(self) -> dict[str, Sequence[object]]:
-        """Return plain columns: group, along, cost, gain, gain_per_cost and, with rows, chance, chance_per_cost."""
+        """Return plain columns: group, along, cost, gain, gain_per_cost and, with rows, chance and chance_per_cost."""
         found: dict[str, Sequence[object]] = {
             "group": list(self.groups),
             "along": [list(names) for names in self.along],

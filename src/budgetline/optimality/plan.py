@@ -46,15 +46,15 @@ TrainingData = tuple[RowsTraining, Recipe]
 class Plan:
     """The best set of groups for a known budget, and the models fitted to it.
 
-    The order of a model serves every budget, because it can be interrupted at any point. A plan serves one budget.
+    The order of a model suits every budget, because it can be interrupted at any point. A plan is made for one budget.
     Estimators create plans with `AnytimeRegressor.plan`. A plan works wherever a fitted model does: in ``save``,
-    ``to_onnx``, `AnytimeRunner`, curves and reports. A saved plan is loaded as an estimator of the class that created
-    it, whose sequence consists of the groups of the plan.
+    ``to_onnx``, `AnytimeRunner`, curves and reports. Loading a saved plan gives an estimator of the class that created
+    it. Its sequence consists of the groups of the plan.
 
-    For squared error, the set maximises F on the training data over all sets that the budget can pay for. If the model
-    was fitted with a correction, it is subtracted from F. The ``certificate`` proves the ``bound``. For other losses,
-    the set comes from quadratic models of the risk around fitted stages. It is a good set, but not always the best, and
-    nothing is certified: ``bound`` and ``certificate`` are None.
+    For squared error, the set maximises F on the training data over all affordable sets. If the model was fitted with a
+    correction, the correction is subtracted from F. The ``certificate`` proves the ``bound``. For other losses, the set
+    comes from quadratic models of the risk around fitted stages. This set is good but not always the best, and nothing
+    is certified: ``bound`` and ``certificate`` are None.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Plan:
     value : float
         The value that was maximised, as a share of R(∅): ``explained`` minus the correction for the groups.
     bound : float or None
-        No allowed and affordable set has a value above this.
+        Upper bound on the value of any allowed and affordable set.
     optimal : bool
         Whether ``value`` reaches ``bound``, up to rounding.
     certificate : Certificate or None
@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def ratio(self) -> float | None:
-        """The value divided by the bound: the certified share of the optimum; None if nothing is certified.
+        """The certified share of the optimum, which is the value divided by the bound; None if nothing is certified.
 
         If the bound is not positive, the ratio is 1 for an optimal plan and 0 for any other.
         """
@@ -113,7 +113,7 @@ class Plan:
         return max(0.0, min(1.0, self.value / self.bound)) if self.bound > 0 else float(self.optimal)
 
     def predict(self, X: object) -> Array:
-        """Predict the rows of X from the groups of the plan; columns of other groups are not read."""
+        """Predict targets for the rows of X from the groups of the plan; columns of other groups are not read."""
         return self._respond("predict", X)
 
     def predict_proba(self, X: object) -> Float:
@@ -121,7 +121,7 @@ class Plan:
         return self._respond("predict_proba", X)
 
     def decision_function(self, X: object) -> Float:
-        """Return a classifier's scores for the rows of X, shape (n,) for two classes, (n, P) for more."""
+        """Return a classifier's scores for the rows of X, shape (n,) for two classes and (n, P) for more."""
         return self._respond("decision_function", X)
 
     def _respond(self, method: str, X: object) -> Array:
@@ -187,7 +187,7 @@ def plans(
     data: TrainingData | None = None,
     progress: Progress = None,
 ) -> tuple[Plan, ...]:
-    """Find plans of a ``model`` for several ``budgets``, which share the time limit; parameters as in ``plan``.
+    """Find plans of a ``model`` for several ``budgets`` within one time limit; parameters as in ``plan``.
 
     If ``data`` are passed, the plans are fitted to them.
 

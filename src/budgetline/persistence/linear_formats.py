@@ -63,10 +63,10 @@ def to_linear_format(
     path : path, optional
         If passed, the text is also written to this file, completely or not at all.
     format : {"solr", "elasticsearch", "opensearch", "vespa", "pmml"}
-        ``"solr"`` writes a ``LinearModel`` of Solr's learning to rank, or a list of them for all stages.
-        ``"elasticsearch"`` and ``"opensearch"`` write the body of ``_createmodel`` for the learning-to-rank plug-in of
-        these systems, or a list of bodies for all stages. ``"vespa"`` writes a rank profile with one function per
-        stage, and ``"pmml"`` writes a ``RegressionModel``.
+        ``"solr"`` writes a ``LinearModel`` for Solr's learning to rank, or a list of such models for all stages.
+        ``"elasticsearch"`` and ``"opensearch"`` write the body of a ``_createmodel`` request to the learning-to-rank
+        plug-in of these systems, or a list of bodies for all stages. ``"vespa"`` writes a rank profile with one
+        function per stage, and ``"pmml"`` writes a ``RegressionModel``.
     stage, budget : int, float, optional
         The stage to write, or the budget that selects it. By default, it is the last stage.
     all_stages : bool
@@ -76,15 +76,15 @@ def to_linear_format(
 
     Notes
     -----
-    Features have the names of the columns. If there are no names, they are ``x0``, ``x1``, … by position. In Vespa they
-    are attributes, or rank features if they have names such as ``bm25(title)``. A name that the format cannot represent
-    raises an error.
+    Features are named after the columns. If the columns have no names, the features are ``x0``, ``x1``, … by position.
+    In Vespa they are attributes, or rank features if they have names such as ``bm25(title)``. A name that the format
+    cannot represent raises an error.
 
     Solr, Elasticsearch and Vespa compute one linear function. It is the ``decision_function`` for two classes, the
-    logarithm of the mean for Poisson, and the prediction in all other cases. Solr and Elasticsearch have no intercept,
-    so it becomes the weight of a feature ``constant`` whose value must be 1. For rankings and survival times it is
-    omitted, because it does not change the order. Both systems compute in single precision. PMML can represent only
-    linear predictions, and therefore neither classifiers nor Poisson models.
+    logarithm of the mean for Poisson, and the prediction in all other cases. Models in Solr and Elasticsearch have no
+    intercept, so it becomes the weight of a feature ``constant`` whose value must be 1. For rankings and survival
+    times, the intercept is omitted, because it does not change the order. Both systems compute in single precision.
+    PMML can represent only linear predictions, and therefore neither classifiers nor Poisson models.
 
     Examples
     --------

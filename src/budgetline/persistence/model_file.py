@@ -33,18 +33,18 @@ def check_model(model: Any, purpose: str) -> AnytimeModel:
 def save(model: Any, path: PathName) -> None:
     """Write a fitted model to one file, completely or not at all.
 
-    The file holds the settings, the groups, the sequence, the models of all stages, and what ``partial_fit`` and
-    predictions from any available groups need. It holds no code and no training rows.
+    The file holds the parameters, the groups, the sequence, the models of all stages, and everything that
+    ``partial_fit`` and predictions from any available groups need. It holds no code and no training rows.
 
     Parameters
     ----------
     model : AnytimeRegressor, AnytimeClassifier, AnytimeRanker, AnytimeSurvival, their CV versions, GroupLassoPath
-        The fitted model. `StagedEstimators` are also accepted if skops is installed, which writes their clones. Their
-        file then holds the order that was found, not the setting ``order``. A setting that has no plain form and that
-        predictions do not need, such as a splitter or a schedule of your own, is left out with a warning. A
-        `ConvexLoss` is refused, because predictions need its functions.
+        The fitted model. `StagedEstimators` are also accepted if skops is installed, which writes the fitted clones.
+        Their file then holds the order that was found, not the parameter ``order``. Parameters that cannot be written
+        as plain values and that predictions do not need, such as a custom splitter or schedule, are left out with a
+        warning. A `ConvexLoss` is rejected, because predictions need its functions.
     path : path
-        The file to write. If writing fails, an existing file is left as it was.
+        The file to write. If writing fails, an existing file is left unchanged.
 
     Examples
     --------
@@ -79,21 +79,21 @@ def save(model: Any, path: PathName) -> None:
 
 
 def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | StagedEstimators:
-    """Load a model from a file; this never runs code that you have not declared to be trusted.
+    """Load a model from a file, without ever running code that you have not declared to be trusted.
 
     Parameters
     ----------
     path : path
         A file that ``save`` has written.
     trusted : names of types
-        For `StagedEstimators`, the types in the file that skops does not know to be safe, such as those of LightGBM.
-        The error message lists them. Name them only if you trust the source of the file.
+        For `StagedEstimators`, the types in the file that skops does not know to be safe, such as the types of
+        LightGBM. The error message lists them. Pass them only if you trust the source of the file.
 
     Returns
     -------
     A fitted estimator
-        An estimator of the class that was saved. On the same machine, its predictions are equal to the predictions of
-        the saved model to the last bit.
+        An estimator of the class that was saved. On the same machine, its predictions are bit for bit the same as those
+        of the saved model.
 
     Raises
     ------

@@ -26,20 +26,21 @@ def to_onnx(model: object, path: PathName | None = None) -> Proto:
     The graph has these inputs:
 
     - ``X``, double, shape (N, D). Columns that the chosen stage does not use are ignored and may be NaN.
-    - With an encoding, ``X`` is replaced by one input of shape (N, 1) for every table column that a stage uses. It has
-      the name of the column, or ``x0``, ``x1``, … by position if the columns have no names. Numbers are doubles: NaN
-      means missing, dates are days since 1970, and "8.90%" is passed as 8.9. Categories are strings: ``""`` means
-      missing, flags are ``"True"`` and ``"False"``, and whole numbers are written as ``"3"``. Columns that the chosen
-      stage does not use may hold any value of their type. If a column cannot be an input, because it is called
-      ``stage``, for example, an error names it.
-    - ``stage``, int64 scalar, optional: use the first ``stage`` groups. The ONNX runtime raises an error if the stage
-      does not exist. Without this input, or if it is negative, the budget decides.
-    - ``budget``, double scalar, optional: use the longest prefix of the sequence that the budget pays for. Without this
-      input, use the whole sequence.
+    - With an encoding, ``X`` is replaced by one input of shape (N, 1) for every table column that a stage uses. Each
+      input has the name of its column, or ``x0``, ``x1``, … by position if the columns have no names. Numbers are
+      doubles: NaN means missing, dates are days since 1970, and "8.90%" is passed as 8.9. Categories are strings:
+      ``""`` means missing, flags are ``"True"`` and ``"False"``, and whole numbers are written as ``"3"``. Columns that
+      the chosen stage does not use may hold any value of their type. If a column cannot be an input, for example
+      because it is called ``stage``, an error names it.
+    - ``stage``, int64 scalar, optional: the number of groups to use, in sequence order. The ONNX runtime raises an
+      error if the stage does not exist. Without this input, or if it is negative, the budget determines the stage.
+    - ``budget``, double scalar, optional: the graph uses the longest prefix of the sequence that the budget pays for.
+      Without this input, it uses the whole sequence.
 
     For a regressor, the output is ``prediction``, shape (N,) or (N, P). For a classifier, the outputs are ``label``
     (N,), ``probabilities`` (N, P) and ``scores``, which are the values of ``decision_function``. Probabilities and
-    labels are calibrated like those of the model. The metadata hold groups, costs, columns and classes as JSON.
+    labels are calibrated in the same way as in the model. The metadata contain the groups, costs, columns and classes
+    as JSON.
 
     Parameters
     ----------

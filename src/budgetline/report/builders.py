@@ -35,14 +35,14 @@ from budgetline.report.report import Report
 Record = dict[str, object]
 LOSSES = {"squared_error": "squared error", "log_loss": "log loss", "poisson": "Poisson deviance"}
 LOSSES |= {"listwise": "softmax loss of queries", "cox": "partial likelihood"}
-"""Names of losses in texts; other losses are named after their class."""
+"""Names of losses in texts. Other losses are named after their class."""
 TASKS = {"listwise": "ranking", "cox": "survival"}
 """Tasks by loss; with other losses, the task depends on whether there are classes."""
 USUAL_METRICS = {"ranking": "ndcg@10", "survival": "concordance"}
 LONGEST_SETTING, LONGEST_IN_REPORT = 1000, 200
-"""Longer settings are cut to these lengths, in characters."""
+"""Settings are truncated to these lengths, in characters."""
 SAME_DATA = 1e-6
-"""Values of R(∅) with a smaller relative difference are taken to be of the same data."""
+"""If the relative difference of two values of R(∅) is smaller, they are taken to come from the same data."""
 
 
 def known(value: float) -> float | None:

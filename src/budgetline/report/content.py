@@ -264,7 +264,7 @@ class Content:
 
     @property
     def main_curve(self) -> ReportCurve:
-        """The curve to rely on: the cross-validated curve if there is one, else the training curve."""
+        """The curve to rely on: the cross-validated curve if there is one, otherwise the training curve."""
         return self.curves[-1]
 
     @property
@@ -291,7 +291,7 @@ class Content:
 
     @cached_property
     def points(self) -> tuple[int, ...]:
-        """For each stage, the position of its point in the main curve."""
+        """The position of each stage's point in the main curve."""
         stages, costs = np.array(self.training_curve.costs), np.array(self.main_curve.costs)
         return tuple(points_of_stages(stages, costs).tolist())
 

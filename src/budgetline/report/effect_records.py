@@ -18,7 +18,7 @@ from budgetline.model.anytime import AnytimeModel, model_and_table
 MOST_EFFECTS = 36
 """A report shows at most this many effects: those with the largest range."""
 MARKS = 50
-"""Number of marks in a rug, which are quantiles at equal shares of the rows."""
+"""Number of marks in a rug plot. The marks are evenly spaced quantiles."""
 
 
 def effect_records(model: AnytimeModel, budget: float | None = None) -> tuple[tuple[ScoreEffect, ...], int]:

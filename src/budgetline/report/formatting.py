@@ -10,11 +10,11 @@ from budgetline.messages import Held, hold_warnings, warn
 from budgetline.tables import rounded_down
 
 COST_UNITS = "cost units"
-"""The unit of costs if none is known."""
+"""The default unit of costs."""
 PAIRS = "a × b is the interaction of two columns. It costs nothing once both are bought."
-"""Explains groups that have no columns of their own."""
+"""Explanation of groups that have no columns of their own."""
 MOST_LISTED = 6
-"""Longer lists of names in a sentence are replaced by a count."""
+"""In sentences, longer lists of names are replaced by a count."""
 COUNT = re.compile(r"(?P<quoted>'[^']*')|\d[\d.,]*")
 """A number in a warning; numbers in quoted names are not counts."""
 

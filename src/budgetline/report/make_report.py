@@ -66,21 +66,21 @@ def make_report(
     progress: Progress = None,
     certificate: Certificate | None = None,
 ) -> Report:
-    """Return the report of a fitted model: what each budget buys, and whether the order is worth it.
+    """Return a report on a fitted model: what each budget buys, and how its order compares with other orders.
 
-    ``title`` is the heading, and ``unit`` is the unit of the costs, such as "dollars". A ``certificate`` adds how close
-    the order is to optimal. ``random_state`` is the seed of the folds and of the random order.
+    ``title`` is the heading, and ``unit`` is the unit of the costs, such as "dollars". With a ``certificate``, the
+    report also states how close the order is to optimal. ``random_state`` seeds the folds and the random order.
 
     Parameters
     ----------
     model : fitted estimator of this library, or a pipeline or search that ends in one
-        The model to describe.
+        The model on which to report.
     X, y : the data that the model was fitted to, optional
-        With data, the report has cross-validated values and other orders. Without data, it has the training curve.
+        With data, the report adds cross-validated values and other orders to the training curve.
     metric : str, scorer or function
-        As in `budget_curve`. Default by task: "roc_auc", "accuracy", "ndcg@10", "concordance" or "explained".
+        As in `budget_curve`. The task sets the default: "roc_auc", "accuracy", "ndcg@10", "concordance" or "explained".
     cv : int, splitter or iterable
-        A number makes folds of shuffled rows with equal shares of the classes. For other folds, pass a splitter.
+        An integer gives that number of shuffled folds, stratified for a classifier. For other folds, pass a splitter.
     baselines : bool
         Whether to compare the model with other orders on the same folds.
     pos_label, sample_weight, qid, groups, progress

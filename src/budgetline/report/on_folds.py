@@ -35,7 +35,7 @@ Orders = dict[str, tuple[str, dict[str, Any]]]
 COVERAGE = 0.9
 """Share of the targets that intervals should contain."""
 MOST_STAGES = 40
-"""Largest number of stages, evenly spread, at which probabilities are counted and intervals are measured."""
+"""Maximum number of stages, evenly spread, at which probabilities are counted and intervals are measured."""
 FINE = (0.001, 0.002, 0.003, 0.005, 0.007)
 """Thresholds below 1 %, mirrored above 99 %, because rare classes have small probabilities."""
 THRESHOLDS = np.array([*FINE, *np.arange(1, 100) / 100, *(1 - np.array(FINE[::-1]))]).round(3)

@@ -259,7 +259,7 @@ if (chances) {
   $("threshold").max = String(chances.thresholds.length - 1);
   $("threshold").value = String(chances.thresholds.indexOf(0.5));
   $("threshold").addEventListener("input", showThreshold);
-  legend($("reliability-legend"), [["training", "perfect calibration"], ["main", "held-out rows, a tenth at each point, ± one standard error"]]);
+  legend($("reliability-legend"), [["training", "perfect calibration"], ["main", "held-out rows, one tenth per point, ± one standard error"]]);
 }
 const plot = $("curve");
 plot.addEventListener("pointermove", event => {

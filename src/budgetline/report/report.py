@@ -31,7 +31,7 @@ SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
 
 @dataclass(frozen=True)
 class Report(Content):
-    """Report on what a fitted model achieves at every budget; it is rendered as HTML, Markdown or JSON.
+    """Report on what a fitted model achieves at every budget, which can be rendered as HTML, Markdown or JSON.
 
     `make_report` creates it. All parts are frozen records of numbers, strings and tuples. Unknown values are None.
 
@@ -48,7 +48,7 @@ class Report(Content):
     task : record with kind, estimator, loss, classes
         What the model predicts.
     data : record with rows, columns, groups, pairs, weighted, target
-        The data that the model was fitted to.
+        The data to which the model was fitted.
     settings : dict name -> text
         Parameters of the estimator.
     measure : record with name, label, style, greater_is_better, folds, folds_made
@@ -60,26 +60,26 @@ class Report(Content):
         Groups that are not in the sequence.
     curves : tuple of records with kind, label, costs, values, errors
         The curve of kind "training" and, if data were passed, the curve of kind "cross-validated". The first point of
-        each is before any group.
+        each curve is the value before any group is bought.
     comparison : record with shares, budgets, methods; or None
-        Held-out values of the model and of other orders, at shares of the total cost.
+        Held-out values of the model and of other orders, at several shares of the total cost.
     certificate : record with budgets (achieved, bound, ratio, share, budget), timeliness, notes, curve; or None
         What the certificate proves, as shares F/R(∅) on the training data, with the ridge penalty. ``curve`` is the
         bound.
     shared : dict name -> cost and groups
-        Costs that several groups share. The first of these groups pays the cost.
+        Costs that several groups share. The first of these groups to be bought pays the cost.
     required : dict group -> groups
         The groups that must be bought before a group.
     effects : tuple of records with group, axes, output, of_class, values
         What columns add to the score at the last stage. Of all ``effects_in_all`` effects, the report shows those with
         the largest range.
     probabilities : record with thresholds, stages (stage, first, second); or None
-        For two classes, the held-out rows of each class, counted by the predicted probability of the second class.
+        For two classes, counts of the held-out rows of each class by their predicted probability of the second class.
     intervals : record with coverage, stages (stage, lower, upper, covered, error); or None
-        For regression, the interval around the prediction that contains the held-out targets, and its measured
-        coverage.
+        For regression, the interval around the prediction that should contain a share ``coverage`` of the held-out
+        targets, and the share that it does contain.
     risks : record with times, groups (budget, name, rows, events, observed, predicted); or None
-        For survival times, the survival of held-out rows with low, middle and high risk.
+        For survival times, the observed and predicted survival of held-out rows with low, middle and high risk.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Report(Content):
 
     @property
     def warning(self) -> str:
-        """A warning if held-out quality falls when more groups are bought; otherwise empty."""
+        """A warning if held-out quality falls when more groups are bought; otherwise an empty string."""
         return warning(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Report(Content):
         return json.dumps(self.to_dict(), allow_nan=False, indent=1) + "\n"
 
     def to_markdown(self) -> str:
-        """Return the report as Markdown, in which names are escaped and stay on one line."""
+        """Return the report as Markdown, with all names escaped and kept on one line."""
         parts = [
             f"# {escape(self.title)}",
             f"**{escape(self.headline)}** {escape(subline(self))}",
@@ -124,7 +124,7 @@ class Report(Content):
         return "\n\n".join(parts) + "\n"
 
     def to_html(self) -> str:
-        """Return the report as one HTML page that needs no other file and no network."""
+        """Return the report as a self-contained HTML page, which needs no other files and no network access."""
         style, script = (_file(f"charts.{kind}") + _file(f"page.{kind}") for kind in ("css", "js"))
         # text is escaped, and no script but that of the page may run
         policy = f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
@@ -143,7 +143,7 @@ class Report(Content):
         )
 
     def write(self, path: PathName) -> None:
-        """Write the report to ``path``, whose suffix is ``.html``, ``.md`` or ``.json``, completely or not at all."""
+        """Write the report to ``path`` with suffix ``.html``, ``.md`` or ``.json``, completely or not at all."""
         renderings = {".html": self.to_html, ".md": self.to_markdown, ".json": self.to_json}
         render = renderings.get(Path(path).suffix.lower())
         if render is None:

@@ -27,10 +27,11 @@ from budgetline.report.sentences import best_stage
 SHOWN_THRESHOLDS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 FOLDS_AGREE = (
     "“Folds that agree” counts the folds that bought the group at the same cumulative cost or earlier. If settings were"
-    " chosen on folds, those folds are counted. If few folds agree, the place of the group in the order is uncertain."
+    " chosen by cross-validation, its folds are counted. If few folds agree, the group's position in the order is"
+    " uncertain."
 )
 FROM_SHARE = 0.1
-"""The sentence about the optimum uses this share of the total cost, or the next one at which anything is explained."""
+"""The sentence about the optimum refers to this share of the total cost, or to the next that explains anything."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def _notes_on_groups(content: Content) -> tuple[str, ...]:
     shared = content.shared.items()
     found = [paid.format(name, amount(cost), content.unit, listed(groups)) for name, (cost, groups) in shared]
     if content.shared:
-        found.append("With shared costs, the cost of a group depends on its place in the order.")
+        found.append("With shared costs, the cost of a group depends on its position in the order.")
     found += [f"{name} requires {listed(groups)}." for name, groups in content.required.items()]
     if content.data.pairs:
         found.append(PAIRS)
@@ -112,7 +113,7 @@ def _budgets(content: Content) -> Section:
         rows.append((amount(training.costs[k]), computed, *expected, number(training.values[k], style), *following))
     header = ("budget from", "groups computed", *((f"{label}, held-out",) if held_out else ()))
     names = (f"{label}, training", "next group", "its cost", f"its effect, {content.rows_evaluated}")
-    intro = f"What to expect from each budget in {content.unit}, and what the next group costs and changes."
+    intro = f"What to expect from each budget in {content.unit}, and the cost and effect of the next group."
     left = frozenset({1, len(header) + 1})
     return Section("What each budget buys", intro, (*header, *names), tuple(rows), left)
 
@@ -131,9 +132,9 @@ def _thresholds(content: Content) -> Section | None:
         f" and the others are called {other}. Sensitivity is the share of rows of class {positive} that are called"
         f" {positive}; specificity is the share of rows of class {other} that are called {other}. The positive"
         f" predictive value is the share of rows called {positive} that are {positive}; the negative predictive value"
-        f" is the share of rows called {other} that are {other}. All rows are held out: the models of the folds did not"
-        " learn from them. If the model is calibrated, the models of the folds are calibrated with the same few numbers"
-        " per stage, which were learned from all rows."
+        f" is the share of rows called {other} that are {other}. All rows are held out: each row is predicted by the"
+        " model of a fold that was not trained on it. If the model is calibrated, the models of the folds are"
+        " calibrated with the same few parameters per stage, which were learned from all rows."
     )
     return Section("Choose a threshold", intro, header, tuple(rows), frozenset({0}))
 
@@ -156,8 +157,8 @@ def _risks(content: Content) -> Section | None:
         rows.append((group.name, amount(group.budget), f"{group.rows:,}", f"{group.events:,}", *cells))
     intro = (
         "For each budget, held-out rows are divided into thirds by their predicted risk. The further apart the curves"
-        " of the thirds are, the better this budget separates the risks. Solid lines show what happened (Kaplan-Meier),"
-        " and dashed lines show predictions."
+        " of the thirds are, the better this budget separates the risks. Solid lines show observed survival"
+        " (Kaplan-Meier), and dashed lines show predicted survival."
     )
     return Section("Who is at risk", intro, header, tuple(rows), frozenset({0}))
 
@@ -179,8 +180,8 @@ def _intervals(content: Content) -> Section | None:
     header = ("budget from", "groups computed", "from", "to", "width", "measured coverage")
     intro = (
         f"For {100 * found.coverage:g} % of the held-out rows, the target lies within this range around the prediction."
-        " The coverage of each fold is measured with intervals from the other folds and shown ± its standard error."
-        " If intervals of predict_interval grow with the prediction, the interval of the mean prediction is shown."
+        " Coverage is measured on each fold, with the intervals of the other folds, and shown ± its standard error."
+        " If the intervals of predict_interval widen with the prediction, the interval at the mean prediction is shown."
     )
     return Section("How far off are predictions?", intro, header, tuple(rows), frozenset({1}))
 
@@ -211,13 +212,13 @@ def _about_effects(content: Content) -> str:
         score = "the score from which the prediction is computed"
     found = (
         f"What each column adds to {score} when all groups are bought. Numbers are shown as curves (with marks where"
-        " the data are), categories as bars, and pairs of columns as shades. Every effect has mean 0 over the training"
-        " data."
+        " the data are), categories as bars, and pairs of columns as heat maps. The mean of every effect over the"
+        " training data is 0."
     )
     if all(effect.margins for effect in content.effects):
         found += (
-            " Light bands, thin lines and ± are pointwise bands of 90 % and show how far noise in the rows may have"
-            " moved an effect, if the choice of the groups is taken as given."
+            " Light bands, thin lines and ± are pointwise 90 % bands. They show how far noise in the rows may have"
+            " moved an effect, taking the choice of the groups as given."
         )
     else:
         found += (
@@ -247,7 +248,7 @@ def _comparison(content: Content) -> Section | None:
         rows.append((method.name, with_error(method.timeliness, method.timeliness_error, style), *values, method.note))
     intro = (
         f"Held-out {label} of this model, compared with other ways to order the same groups: the mean over all budgets"
-        " (timeliness), and the values at shares of the total cost."
+        " (timeliness), and the values at several shares of the total cost."
     )
     note = (
         f"Timeliness is the mean {label} over all budgets from 0 to the total cost. All methods use the same folds."
@@ -263,15 +264,15 @@ def _optimality(content: Content) -> Section | None:
     labels = (f"{100 * each.share:g} % ({amount(each.budget)})" for each in found.budgets)
     rows = zip((*labels, "mean over budgets (timeliness)"), (*found.budgets, found.timeliness), strict=True)
     total = f"budget, of {amount(content.total_cost)} {content.unit}"
-    header = (total, "explained, training, less penalty", "bound on any set", "certified share of the optimum")
+    header = (total, "explained, training, minus penalty", "bound on any set", "certified share of the optimum")
     cells = tuple((where, share(row.achieved), share(row.bound), at_least(row.ratio)) for where, row in rows)
     notes = [
-        "The bounds in “How close to optimal?” are proven for the training data, less the ridge penalty: no set of"
+        "The bounds in “How close to optimal?” are proven for the training data, minus the ridge penalty: no set of"
         " groups within the budget explains more. Each budget has its own best set, so even the best order may stay"
         " below some bounds. The bounds do not apply to new rows."
     ]
     if content.left_out:
-        notes.append("The bounds also cover sets with groups that are not in the sequence.")
+        notes.append("The bounds also apply to sets that contain groups outside the sequence.")
     if found.curve:
         notes.append("The training curve omits the penalty, so it can exceed the bound, which includes it.")
     notes += found.notes
@@ -281,7 +282,7 @@ def _optimality(content: Content) -> Section | None:
 def _about_optimum(found: CertifiedOrder) -> str:
     there = next((each for each in found.budgets if each.share >= FROM_SHARE and each.achieved > 0), None)
     if there is None:
-        return "The order explains nothing measurable."
+        return "The order explains no measurable share of the loss."
     certified, timely = at_least(there.ratio), at_least(found.timeliness.ratio)
     reached = "is optimal" if certified == at_least(1.0) else f"reaches at least {certified} of the optimum"
     first = f"At {100 * there.share:g} % of the cost, the order {reached} on the training data."
@@ -321,4 +322,4 @@ SECTIONS: dict[str, Callable[[Content], Section | None]] = {
     "optimality": _optimality,
     "details": _details,
 }
-"""The sections in order. A function returns None if the report has nothing to show in its section."""
+"""The sections in order. A function returns None if its section would be empty."""

@@ -12,17 +12,17 @@ from budgetline.report.formatting import amount, count, listed, number, with_err
 ENOUGH = 0.8
 """The headline names the first cost that buys this share of the improvement."""
 HEADLINE = (
-    f"The headline names the smallest budget that buys at least {100 * ENOUGH:.0f} % of the improvement of the whole"
-    " order, or of its best budget if more groups make predictions worse."
+    f"The headline names the smallest budget that buys at least {100 * ENOUGH:.0f} % of the improvement that all groups"
+    " of the order bring, or that the best budget brings if more groups make predictions worse."
 )
 ON_CURVES = (
     "The held-out curve is the mean {label}{better} over {folds} folds{made}; the band is ± one standard error."
-    " Each fold learns its own order from its training rows and is evaluated on its other rows. So the curve describes"
-    " the whole procedure, including the choice of the order, rather than this one order.",
+    " In each fold, an order is learned from the training rows and evaluated on the other rows. The curve therefore"
+    " describes the whole procedure, including the choice of the order, rather than this one order.",
     "Standard errors over folds are approximate, because the folds share training rows.",
-    "The training curve evaluates this model on the rows that it learned from, so its {label} is optimistic.",
+    "The training curve evaluates this model on the rows on which it was trained, so its {label} is optimistic.",
 )
-NO_DATA = "All values are optimistic: they refer to the training data, because no data were passed for validation."
+NO_DATA = "All values are optimistic: they refer to the training data, because no data were passed to cross-validate."
 
 
 def best_stage(content: Content) -> int:

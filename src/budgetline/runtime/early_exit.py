@@ -69,9 +69,9 @@ class ScoreChange:
 class EarlyExit:
     """Rule that stops a run when the remaining groups are unlikely to change the decision.
 
-    For each stage, the scores of the last stage are regressed on the scores s of this stage, on a sample of m inputs.
-    The residuals Δ_i show what the remaining groups may add:
-    P(change) = (1 + #{i : the decision for a + Bs + Δ_i differs from that for s}) / (1 + m).
+    For each stage, the scores of the last stage are regressed on the scores s of this stage, over a sample of m inputs.
+    The residuals Δ_i show what the remaining groups may add: P(change) = (1 + #{i : the decision for a + Bs + Δ_i
+    differs from the decision for s}) / (1 + m).
 
     Attributes
     ----------
@@ -104,16 +104,16 @@ class EarlyExit:
         Parameters
         ----------
         model : fitted classifier of this library, or its AnytimeModel
-            The model whose decisions may be made early.
+            The model whose runs may be stopped early.
         X : table of shape (n, D)
             Inputs with all columns. The training data can be used.
         threshold : float in (0, 1)
             A run stops when the probability of another decision is below this value. Thresholds up to 1/(1 + m) have
             no effect if m rows are used.
         n_samples : int
-            The largest number of rows of X that are used. If X has more rows, a random sample is drawn.
+            Maximum number of rows of X to use. If X has more rows, a random sample is drawn.
         random_state : int, RandomState or None
-            The seed of this sample.
+            The seed for drawing this sample.
         """
         found = check_model(model)
         if found.classes is None:
@@ -132,7 +132,7 @@ class EarlyExit:
         return np.asarray((1 + change.changed(np.asarray(scores, dtype=np.float64))) / (1 + len(change.rest)))
 
     def decided(self, stage: int, scores: Float) -> bool:
-        """Return whether the groups after ``stage`` would hardly change any decision, given its ``scores`` (n, P)."""
+        """Return whether groups after ``stage`` are unlikely to change any decision, given its ``scores`` (n, P)."""
         return bool((self.chance(stage, scores) < self.threshold).all())
 
     def check(self, model: Staged) -> None:

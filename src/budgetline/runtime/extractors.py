@@ -31,7 +31,7 @@ LATE = Fault("late", "the deadline came before its turn")
 
 @dataclass(frozen=True)
 class Extractor:
-    """A function that computes one group, and how to run it.
+    """A function that computes the values of one group, and how to run it.
 
     Parameters
     ----------

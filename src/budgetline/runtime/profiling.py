@@ -106,17 +106,17 @@ def profile_costs(
     progress: Progress = None,
     clock: Clock | None = None,
 ) -> CostProfile:
-    """Time every extractor on sample inputs; groups take turns, so that a slow moment does not affect only one group.
+    """Time extractors on sample inputs; they take turns, so that a slow moment does not affect only one of them.
 
     Parameters
     ----------
     extractors : mapping group -> function or Extractor
-        The same as for `AnytimeRunner`. Groups with None are left out. Only the functions are timed, in this thread
-        (async functions on an event loop), without the time for passing values to another thread or process.
+        The same as for `AnytimeRunner`. Groups with no extractor (None) are left out. Only the functions are timed, in
+        this thread (async functions on an event loop), without the time to pass values to another thread or process.
     sample_inputs : sequence of objects
         Typical inputs.
     quantile : float
-        The level of the quantile in ``seconds``, in (0, 1]. At least this share of the calls took no longer.
+        Quantile of the call times to report as ``seconds``, in (0, 1]. At least this share of calls took no longer.
     repeats, warmup : int
         Every input is timed ``repeats`` times. Before that, each extractor is called ``warmup`` times without timing.
     batch_size : int
@@ -124,12 +124,12 @@ def profile_costs(
     progress : bool or None
         Whether to show a progress bar. If None, it is shown on a terminal.
     clock : Clock, optional
-        The clock that tells the time. Only tests need to pass one.
+        The clock that is used to measure time. Only tests need to set it.
 
     Returns
     -------
     CostProfile
-        The ``costs`` per input and the ``seconds`` per call. If an extractor raises, a ValueError names it.
+        The ``costs`` per input and the ``seconds`` per call. If an extractor fails, a ValueError names it.
 
     Examples
     --------

@@ -33,11 +33,11 @@ Known = Mapping[str, object] | None
 
 
 class AnytimeRunner:
-    """Runner that computes groups in order, and predicts from those that have arrived when the time is up.
+    """Runner that computes groups in order, and predicts from the groups that have arrived when the time is up.
 
     Parameters
     ----------
-    model : fitted AnytimeRegressor, AnytimeRanker or another estimator that ``save`` accepts, or an AnytimeModel
+    model : fitted AnytimeRegressor, AnytimeRanker or another estimator that save accepts, or an AnytimeModel
         The fitted model. `StagedEstimators` also work. A missing group then ends the run, because only prefixes of the
         order have an estimator.
     extractors : mapping group -> function or Extractor
@@ -46,17 +46,17 @@ class AnytimeRunner:
         are passed as ``known``.
     mode : {"cooperative", "thread", "process"}
         Where plain functions run, unless their `Extractor` sets another mode. ``"cooperative"`` runs them in the
-        caller's thread. The deadline is checked between groups, so the prediction waits for a function that hangs.
+        caller's thread. The deadline is checked between groups, so a function that hangs delays the prediction.
         ``"thread"`` runs each function in a thread, which is abandoned when it is late. ``"process"`` runs it in
         another process, which is killed when it is late. Late async functions are cancelled.
     seconds : mapping group -> float, optional
-        How long a call of each group takes. Pass a high quantile rather than the mean
+        The number of seconds that a call to each group's extractor takes. Pass a high quantile rather than the mean
         (``profile_costs(...).seconds``). A group that would be late is skipped. Groups without a time are always tried.
     workers : int
         The number of groups that one run computes at the same time. They are started in sequence order. A group that
         requires others is started after these have arrived.
     early_exit : EarlyExit, optional
-        For classifiers, the rule that stops a run when the remaining groups would hardly change the decision.
+        For classifiers, the rule that stops a run when the remaining groups are unlikely to change the decision.
     interval : float in (0, 1), optional
         For regression, the coverage of the intervals that come with predictions, like those of ``predict_interval``.
     max_abandoned : int
@@ -65,12 +65,12 @@ class AnytimeRunner:
         The number of processes for extractors of mode ``"process"``, which all runs share. By default, it is
         ``workers``.
     clock : Clock, optional
-        The clock that tells the time. Only tests need to pass one.
+        The clock that is used to measure time. Only tests need to set it.
 
     Notes
     -----
     Use a runner as a context manager, or call `start` before the first request and `close` after the last one. One
-    runner serves many threads and tasks at the same time.
+    runner can serve many threads and tasks at the same time.
 
     Examples
     --------
@@ -140,11 +140,11 @@ class AnytimeRunner:
             The input that is passed to the extractors.
         deadline : float, optional
             Seconds from now. With 0, the prediction uses only the known groups. In cooperative mode, which is the
-            default, the prediction waits for the function that is running.
+            default, the prediction waits until the function that is running has finished.
         budget : float, optional
             A group is started only if the cost of all started groups stays within this budget.
         known : mapping group -> values, optional
-            Values that are known already. They are free, do not pay for shared costs, and satisfy requirements.
+            Values that are already known. They are free, do not pay for shared costs, and satisfy requirements.
         """
         *_, last = self._drive(self._request([raw], True, deadline, budget, known), stream=False)
         return last
@@ -183,14 +183,15 @@ class AnytimeRunner:
     def predict_many(
         self, raws: Sequence[object], *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> Prediction:
-        """Compute each group for all inputs, in order, until the deadline, and predict one entry or row per input.
+        """Compute the groups in order for all inputs until the deadline, and predict one entry or row per input.
 
         An input that lacks a group is predicted from its other groups.
 
         Parameters
         ----------
         raws : sequence of objects
-            The inputs. Extractors with ``batch=True`` receive all of them at once, and others one after the other.
+            The inputs. Extractors with ``batch=True`` receive all inputs in one call, and other extractors receive them
+            one by one.
         deadline
             As in `predict`. It applies to the whole batch.
         budget, known
@@ -209,7 +210,7 @@ class AnytimeRunner:
         cascade : Cascade
             The cascade, for example from ``budgetline.evaluation.cascade``.
         deadline : float, optional
-            Seconds from now. If the deadline comes before the last level, the ranking uses the groups that have
+            Seconds from now. If it passes before the last level is finished, the ranking uses the groups that have
             arrived.
         """
         if not isinstance(cascade, Cascade):
@@ -260,7 +261,7 @@ class AnytimeRunner:
         return self._processes.ids
 
     def interrupt(self) -> None:
-        """Make all runs return immediately with what they have; this may be called from any thread.
+        """Make all runs return immediately with the groups that have arrived; may be called from any thread.
 
         In cooperative mode, a run first waits for the function that is running.
         """

@@ -41,11 +41,11 @@ class Greedy:
 
 @dataclass(frozen=True)
 class Doubling:
-    """The next group may not cost more than everything bought so far, so that the total at most doubles (Algorithm 2).
+    """No group may cost more than everything bought before it, so the total at most doubles at each step (Algorithm 2).
 
-    The algorithm as printed in the paper stops as soon as no remaining group is affordable. With distinct costs, that
-    happens at the second step. This version takes the cheapest remaining group instead and continues. Under the rules
-    ``forward`` and ``omp``, it guarantees for every C0 > 4, every budget B and every set S that
+    The algorithm as printed in the paper stops as soon as no remaining group is affordable. With distinct costs, this
+    happens at the second step. Instead, this version buys the cheapest remaining group and continues. With the rules
+    "forward" and "omp", it guarantees for every C0 > 4, every budget B and every set S that
 
         F(G_B) ≥ (1 − exp(−γ (C0/2 − 2))) F(S_{B/C0}),    γ = λ_min(Δ^{-1/2} C Δ^{-1/2}),  Δ = blockdiag(C_g),
 
@@ -54,9 +54,9 @@ class Doubling:
     Parameters
     ----------
     c_min : float or None
-        The most that the first group may cost. If None, this is the lowest cost of all groups.
+        Maximum cost of the first group. If None, it is the lowest cost of any group.
     literal : bool
-        Whether to stop when no group is affordable, as in the paper.
+        Whether to stop when no remaining group is affordable, as in the paper.
 
     Examples
     --------
@@ -96,7 +96,8 @@ class FixedOrder:
     Parameters
     ----------
     groups : sequence of group names or positions
-        Groups that are not listed are left out. A group must come after the groups that it requires.
+        The groups, in order. Groups that are not listed are left out. Every group must come after the groups that it
+        requires.
 
     Examples
     --------
@@ -160,12 +161,12 @@ class CheapestFirst:
 class RandomOrder:
     """A random order, as a baseline. The same seed gives the same order in every fold.
 
-    Required groups are moved before the groups that require them.
+    Required groups are moved ahead of the groups that require them.
 
     Parameters
     ----------
     random_state : int
-        Seed of the order.
+        Seed for the random order.
 
     Examples
     --------
@@ -196,7 +197,7 @@ def as_schedule(schedule: Any, names: Sequence[str | int], prices: Prices) -> Sc
     """Turn a name such as ``"greedy"``, or a schedule object, into a schedule for groups of these names and prices."""
     if isinstance(schedule, str):
         if schedule not in SCHEDULES:
-            raise ValueError(f"unknown schedule {shown(schedule)}; known are {some(SCHEDULES)}")
+            raise ValueError(f"unknown schedule {shown(schedule)}; the known schedules are {some(SCHEDULES)}")
         return cast(Schedule, SCHEDULES[schedule]())
     if isinstance(schedule, type) or not callable(getattr(schedule, "allowed", None)):
         raise TypeError(f"schedule must be a name or an object with a method 'allowed', got {shown(schedule)}")

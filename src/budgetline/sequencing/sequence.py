@@ -16,7 +16,7 @@ HEADER = ("step", "group", "cost", "cumulative", "gain", "explained")
 
 @dataclass(frozen=True, eq=False)
 class GroupSequence(Tabular):
-    """Groups in the chosen order, with costs and gains. Arrays have one entry per stage.
+    """The groups in the chosen order, with costs and gains. Each array has one entry per stage.
 
     Attributes
     ----------
@@ -25,13 +25,13 @@ class GroupSequence(Tabular):
     groups : tuple of str
         Names of the groups.
     costs : float array
-        Cost actually paid at each stage. The first group that needs a shared cost pays it.
+        Cost actually paid at each stage. A shared cost is paid by the first group that needs it.
     gains : float array
-        F(S ∪ g) − F(S) on the training data.
+        Gain of each group, F(S ∪ g) − F(S), on the training data.
     null_value : float
         R(∅), the risk without any group.
-    fold_costs : array of shape (folds, stages), or None
-        Total cost by which each fold of a search has bought each group; infinite if it never buys the group.
+    fold_costs : array of shape (n_folds, n_stages), or None
+        For each fold of a search, the total cost at which it has bought each group, or infinity if it never does.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class GroupSequence(Tabular):
 
     @property
     def folds_that_agree(self) -> Positions | None:
-        """Number of folds that have bought each group by the cost at which this order buys it; None without folds."""
+        """Number of folds that bought each group at a total cost no higher than in this order; None without folds."""
         return None if self.fold_costs is None else folds_that_agree(self.cumulative_costs, self.fold_costs)
 
     @property
@@ -65,18 +65,18 @@ class GroupSequence(Tabular):
     def explained(self) -> Float:
         """F/R(∅) after each stage: the explained fraction of the training risk (0 if the risk is 0).
 
-        The ridge penalty is subtracted. A budget curve of "explained" on the same rows does not subtract it, and is
-        higher by this amount.
+        The ridge penalty is subtracted from the explained risk. A budget curve of "explained" on the same rows is
+        higher by the penalty, because it does not subtract it.
         """
         total = np.cumsum(self.gains)
         return total / self.null_value if self.null_value > 0 else np.zeros_like(total)
 
     def stage_at(self, budget: float) -> int:
-        """Return the last stage that ``budget`` pays for, or 0 if it does not pay for the first."""
+        """Return the last stage that ``budget`` can pay for, or 0 if it cannot pay for the first."""
         return int(affordable(self.cumulative_costs, budget))
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return columns as lists: step, group, cost, cumulative_cost, gain, explained, folds_that_agree if known."""
+        """Return a dict of lists: step, group, cost, cumulative_cost, gain, explained, folds_that_agree (if known)."""
         agree = self.folds_that_agree
         return {
             "step": list(range(1, len(self) + 1)),
@@ -98,7 +98,7 @@ class GroupSequence(Tabular):
         return f"GroupSequence({len(self)} stages, total cost {self.costs.sum():.6g})\n{self}"
 
     def to_html(self) -> str:
-        """Return the table as HTML, as notebooks show it."""
+        """Return the table as HTML, as it is shown in notebooks."""
         return html_table(self._header, self._cells())
 
     _repr_html_ = to_html

@@ -23,7 +23,7 @@ function quiet() {
 }
 
 const session = new Session(render, error => (error.code === "token" ? lock() : complain(error.message)));
-const LOST = "The connection to budgetline is lost. Is it still running? The page resumes by itself as soon as budgetline answers again.";
+const LOST = "The connection to budgetline is lost. Is it still running? The page resumes by itself as soon as budgetline responds again.";
 const UNSAVED = "budgetline has stopped. Your last changes were not saved, unless you have downloaded the session.";
 const sections = [];
 let drawn = null;

@@ -155,7 +155,7 @@ export function setUpBudget(session) {
     if (!part || effectsShown === `${part.serial} ${more}`) return;
     effectsShown = `${part.serial} ${more}`;
     const drawnEffects = more ? part.effects : part.effects.slice(0, MOST_PICTURES);
-    setText($("effects-intro"), part.error ?? (part.stage === 0 ? "Nothing is bought at this budget." : `How the prediction changes with each column, ${session.state.budget === null ? "if all groups are bought" : "with the groups of this budget"}.${part.bands ? " Light bands and thin lines show where an effect is with 90 % probability, if these groups are taken as given." : ""}`));
+    setText($("effects-intro"), part.error ?? (part.stage === 0 ? "Nothing is bought at this budget." : `How the prediction changes with each column, ${session.state.budget === null ? "if all groups are bought" : "with the groups of this budget"}.${part.bands ? " Light bands and thin lines show the range in which an effect lies with 90 % probability, taking these groups as given." : ""}`));
     const rest = part.effects.length - drawnEffects.length;
     box.replaceChildren(...drawnEffects.map(effectPicture), ...(rest ? [el("button", { type: "button", onclick: () => { more = true; renderEffects(); } }, `Show ${rest} more`)] : []));
   }

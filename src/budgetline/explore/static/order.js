@@ -8,7 +8,7 @@ const WORDS = {
   regression: "a number", classification: "a class",
   roc_auc: "telling classes apart (ROC AUC)", accuracy: "correct classes (accuracy)", explained: "share explained", r2: "share explained (R²)", mse: "mean squared error",
 };
-const FIRST = "This is a first order. It may still change while settings are chosen and quality is measured.";
+const FIRST = "This is a preliminary order. It may still change while settings are chosen and quality is measured.";
 const SETTINGS = [["task", "What is predicted"], ["metric", "Quality is measured by"]];
 
 function settingFields(session) {
@@ -60,7 +60,7 @@ export function setUpOrder(session, setBudget) {
     if (!isHeldOut(order)) return;
     const both = order.steps.every(step => step.columns) ? "" : " a × b is the interaction of two columns. It costs nothing once both are bought.";
     const never = order.left_out_of_order?.length ? ` Never bought: ${order.left_out_of_order.join(", ")}.` : "";
-    setText($("order-how"), `Quality is measured on held-out rows: each of ${measure.folds} folds (${measure.folds_made}) is predicted by a model that did not see it.${both}${never}`);
+    setText($("order-how"), `Quality is measured on held-out rows: each of ${measure.folds} folds (${measure.folds_made}) is predicted by a model that was not trained on it.${both}${never}`);
     $("order-notes").replaceChildren(...order.warnings.map(note => el("li", {}, note)));
     $("order-notes").hidden = !order.warnings.length;
     curveLegend($("order-legend"), order);

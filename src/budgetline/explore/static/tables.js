@@ -24,7 +24,7 @@ function targetText(target, name) {
   const found = [];
   if (target.dropped) found.push(`${count(target.dropped, "row")} without a value of ${name} ${target.dropped === 1 ? "is" : "are"} not used.`);
   if (target.form) found.push(`${name} is read as ${target.form}.`);
-  if (target.positive !== null) found.push(`Probabilities are for ${name} = ${target.positive} (the other class is ${target.classes[0]}).`);
+  if (target.positive !== null) found.push(`Predicted probabilities are for ${name} = ${target.positive} (the other class is ${target.classes[0]}).`);
   else if (target.classes.length) found.push(`${count(target.classes.length, "class")}: ${some(target.classes, MOST_NAMED)}.`);
   return found.join(" ");
 }
