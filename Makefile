@@ -26,6 +26,7 @@ demo: $(if $(wildcard $(READY)),$(READY),$(DEMO))
 	cd budgetline-demo && ../$(BIN)/budgetline demo && ../$(BIN)/budgetline fit heart.csv -t disease -g heart.yaml && \
 		../$(BIN)/budgetline report heart.budgetline heart.csv -t disease --unit dollars
 	@echo "the report: budgetline-demo/report.html"
+	@echo "before the commands above, run: source $(BIN)/activate && cd budgetline-demo"
 
 test: lint types browser $(READY)
 	$(PYTEST) -n 3 -m "not slow" # a fifth of the time is waiting for processes and browsers

@@ -134,7 +134,7 @@ def report(effort: Effort) -> list[str]:
     lines = [
         "# From an input to the new order on the screen",
         "",
-        f"After 95 of 100 edits, the page shows a first order within {first / 1000:.1f} s and the final order within "
+        f"For 95 of 100 edits, the page shows a first order within {first / 1000:.1f} s and the final order within "
         f"{final / 1000:.1f} s. The target of {BAR:g} ms for the first order is "
         f"{'met' if first <= BAR else 'not met'}.",
         "",

@@ -187,10 +187,10 @@ def as_page(xp: ModuleType, rows: list[str], stream: tuple[float, float, float, 
             "",
             f"Made by `benchmarks/gpu.py` on {date.today()}: {card}, {xp.__name__} {xp.__version__}, {cpu_count()} "
             f"CPU cores, Python {platform.python_version()}. The data are on the device, in float64. Times are "
-            "medians of complete calls to `fit` after a warm-up, including input checks and copies of y. Memory is the "
-            "peak on the device, including X itself, as a multiple of the size of X. The orders and coefficients are "
-            "compared with those of the same fit on the CPU, and the difference is relative to the largest "
-            "coefficient. The last column is the time of one run on the CPU.",
+            "medians of complete calls to `fit` after a warm-up, including input checks and copies of y. Memory is "
+            "the peak on the device, including X itself, as a multiple of the size of X. The orders and coefficients "
+            "are compared with those of the same fit on the CPU, and the difference in coefficients is relative to "
+            "the largest coefficient. The last column is the time of one run on the CPU.",
             "",
             "| fit | on the GPU | aim | memory | order | difference | on the CPU |",
             "|---|---|---|---|---|---|---|",

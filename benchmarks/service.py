@@ -185,15 +185,15 @@ Made by `python benchmarks/service.py --write docs/results/service.md`.
 
 `examples/service.py` (FastAPI, one process, one `AnytimeRunner`) runs on the loopback interface. Each client sends its
 next request as soon as it has received a response. Of the nine extractors, three read recorded values, one blocks a
-thread for 1 ms, one computes for 4 ms in one of two processes, and four call services whose delays are exponentially
-distributed with a mean of 8 or 15 ms. Up to three extractors run at the same time.
+thread for 1 ms, one computes for 4 ms in one of two worker processes, and four call services whose delays are
+exponentially distributed with a mean of 8 or 15 ms. Up to three extractors run at the same time.
 
 All times are in milliseconds. "Server" is the time that a call to the runner takes, and "client" is the time that the
-client waits, including HTTP and JSON. A response is "late" if it comes more than {SLACK_MS:g} ms after the deadline.
+client waits, including HTTP and JSON. A response is "late" if it arrives more than {SLACK_MS:g} ms after the deadline.
 "Server CPU" is the share of one core that the service used, not counting its two worker processes. The clients, the
 server and these processes share the machine's cores. Replacing a process that was killed at a deadline takes about 0.1
-s. A response is wrong if it differs from `predict_proba(available=groups)` of the same model on the library's own
-encoding of the patients.
+s. A response is wrong if it differs from what `predict_proba(available=groups)` of the same model returns for the same
+patient in the encoded data that ship with the library.
 """
 
 
@@ -222,7 +222,7 @@ def report(effort: Effort) -> list[str]:
         *lines,
         "",
         f"Of {total} responses, {all_wrong} were wrong. The load average of the machine was {before:.1f} before and "
-        f"{after:.1f} after the run. The versions are {fastapi}, {uvicorn} and {pydantic}.",
+        f"{after:.1f} after the run. The service ran with {fastapi}, {uvicorn} and {pydantic}.",
     ]
 
 

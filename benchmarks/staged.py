@@ -67,7 +67,7 @@ def _inside(fit: Callable[..., Any], X: Any, y: Any) -> Any:
 
 def report(effort: Effort) -> list[str]:
     """Return the table, as lines."""
-    title = "# What any estimator behind a budget costs"
+    title = "# The time that `StagedEstimators` add"
     made = "Made by `OMP_NUM_THREADS=1 python benchmarks/staged.py --write docs/results/staged.md`."
     head = (
         f"The data have {effort.rows:,} rows and {effort.groups} groups of 4 columns. `StagedEstimators` and a "

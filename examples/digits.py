@@ -345,11 +345,11 @@ def deadline_section(results: Results, effort: Effort) -> list[str]:
     """Return what the runner did with a real clock."""
     return [
         "## Predictions under a deadline\n",
-        f"The runner predicts {effort.requests} test images, one at a time, in cooperative mode. It skips a group if "
-        "the 95 % quantile of the group's time plus the runner's own time is longer than the time that is left. If "
-        "no group fits, it predicts from the class frequencies. All times cover the whole call. “Everything, then "
-        "predict” is the usual pipeline, which computes all groups and ignores the deadline. In the last column, a "
-        "late prediction counts as wrong.\n",
+        f"The runner makes predictions for {effort.requests} test images, one at a time, in cooperative mode. It "
+        "skips a group if the 95 % quantile of the group's time, plus the runner's own time, exceeds the time left "
+        "until the deadline. If no group fits, it predicts from the class frequencies. All times are measured for the "
+        "whole call. “Everything, then predict” is the usual pipeline, which computes all groups and ignores the "
+        "deadline. In the last column, a late prediction counts as wrong.\n",
         *deadline_table(results, effort),
         "",
         "The list compares the shares of predictions that are correct and on time. Each difference is followed by its "

@@ -190,11 +190,11 @@ def report(effort: Effort) -> list[str]:
         "",
         "Made by `python experiments/alpha.py --write docs/results/alpha.md`.",
         "",
-        f"The losses are held-out log losses (for NHANES, mean squared errors) of the model with all columns. They are "
-        f"means over {effort.splits} random splits, each of which holds out a quarter of the rows. *auto* is "
+        "The losses are held-out log losses (for NHANES, mean squared errors) of the model with all columns. They "
+        f"are means over {effort.splits} random splits, each of which holds out a quarter of the rows. *auto* is "
         f"`alpha='auto'`, and *CV* is the best of {len(effort.alphas)} constants in five-fold cross-validation on the "
-        f"training rows. The third constant is fixed at {DEFAULT:g}. The constants in the table are medians over the "
-        "splits.",
+        f"training rows. The third constant is fixed at {DEFAULT:g}. In the table, each constant is the median over "
+        "the splits.",
         "",
         "*excess* is the relative difference between the loss with auto and the loss with CV (mean over the splits ± "
         "standard error). *budgets* shows, for each of these two constants, the explained share averaged over all "

@@ -233,26 +233,27 @@ def page(measured: dict[str, tuple[np.ndarray, float]], effort: Effort) -> list[
     lines = [
         "# Calibrated probabilities at every stage",
         "",
-        f"Averaged over {len(measured)} tables, calibration on the folds of the search changes the log loss from "
-        f"{losses['log loss'][0]:.4f} to {losses['log loss'][1]:.4f}. It lowers the log loss by more than a standard "
-        f"error at {better} of {total} points (ten along the order of each table). In {len(worse)} cases, it "
-        "raises the log loss or the Brier score by more than a standard error.",
+        f"Averaged over {len(measured)} tables, the log loss is {losses['log loss'][0]:.4f} without calibration and "
+        f"{losses['log loss'][1]:.4f} with calibration on the folds of the hyperparameter search. Calibration lowers "
+        f"the log loss by more than a standard error at {better} of {total} points (ten points along the order of "
+        f"each table). It raises the log loss or the Brier score by more than a standard error in {len(worse)} cases.",
         "",
-        f"At {off} points, the expected calibration error is above 0.03 without calibration, and calibration halves it "
-        f"at {halved or 'none'} of them. Most of this error is due to chance, because even a perfect model has a "
-        f"positive error on a finite number of rows. On average, calibration changes the error beyond chance from "
-        f"{losses['ECE over chance'][0]:.4f} to {losses['ECE over chance'][1]:.4f}. This error is above 0.01 at "
-        f"{above} points without calibration, and calibration halves it at {less or 'none'} of them.",
+        f"At {off} points, the expected calibration error is above 0.03 without calibration, and calibration halves "
+        f"it at {halved or 'none'} of them. Most of this error is due to chance, because on a finite number of rows, "
+        "even a perfect model has a positive calibration error. On average, the part of the error that is not due to "
+        f"chance is {losses['ECE over chance'][0]:.4f} without calibration and {losses['ECE over chance'][1]:.4f} "
+        f"with it. This part is above 0.01 at {above} points without calibration, and calibration halves it at "
+        f"{less or 'none'} of them.",
         "",
         "Made by `python experiments/calibration.py --write docs/results/calibration.md`.",
         "",
-        f"Each table is split {effort.splits} times ({effort.more} times if it has fewer than 1,000 rows), with at "
-        f"most {effort.rows:,} training rows. Raw tables are encoded with splines. Values are means over ten points of "
-        "the order, evenly spaced from the first stage to the last.",
+        f"Each table is split {effort.splits} times into training and test rows ({effort.more} times if it has fewer "
+        f"than 1,000 rows), with at most {effort.rows:,} training rows. Raw tables are encoded with splines. Values "
+        "are means over ten points of the order, evenly spaced from the first stage to the last.",
         "",
-        '*library* is `calibration="auto"`; the three methods to its right calibrate every stage. With more than two '
-        "classes, *beta* is vector scaling and *Platt* is temperature scaling. The mean log loss with these three "
-        f"methods is {losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) and "
+        '*library* is `calibration="auto"`; the three columns to its right show methods that calibrate every stage. '
+        "With more than two classes, *beta* is vector scaling and *Platt* is temperature scaling. The mean log loss "
+        f"with these three methods is {losses['log loss'][2]:.4f} (beta), {losses['log loss'][3]:.4f} (Platt) and "
         f"{losses['log loss'][4]:.4f} (isotonic). *ECE* is the expected calibration error. *ECE over chance* is the "
         "ECE minus the mean ECE for labels that are drawn from the predicted probabilities.",
         "",

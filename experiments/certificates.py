@@ -167,8 +167,8 @@ def certificate_section(results: list[Certified], seconds: float) -> list[str]:
     cases = len(results) * len(SHARES)
     goal = f"certify a share of at least {GOAL} within {seconds:g} s, at every budget from 10 % of the cost upwards"
     lines += ["", f"The goal is to {goal}. It was reached in {cases - len(below)} of {cases} cases.", ""]
-    tight = f"a known set explains at least {GOAL} of the bound. The bound is then almost tight, so the sequence itself"
-    tight += " is far from optimal"
+    tight = f"a known set explains at least {GOAL} of the bound. The bound is therefore almost tight, and the low share"
+    tight += " means that the sequence itself is far from optimal"
     loose = f"no known set explains {GOAL} of the bound. The bound may then be too high"
     for why, known in ((tight, True), (loose, False)):
         shares = [
@@ -260,7 +260,7 @@ def sequence_section(datas: list[Data], effort: Effort) -> list[str]:
             row += " – | – |"
         lines.append(row)
     gained = f"The gain on new data exceeds two standard errors on {listed(verdicts)}." if verdicts else ""
-    none = "On none of these data sets does the gain on new data exceed two standard errors."
+    none = "The gain on new data does not exceed two standard errors on any of these data sets."
     return [*lines, "", gained or none, ""]
 
 
@@ -325,14 +325,14 @@ HEAD = """\
 
 Made by `python experiments/certificates.py --write docs/results/certificates.md`.
 
-The loss is squared error, and classes are coded as 0/1 indicators. The certified share is the fraction of the
-training loss that the greedy sequence `forward` explains, divided by an upper bound on the fraction that *any* set of
-groups within the same budget can explain. A share of 1 at every budget may be out of reach, because
-there may be no single sequence that contains the best set for every budget. The share in round brackets (“free
-duals”) uses only the bound that follows from the models of the prefixes. The value in square brackets is the share of
-the bound that the best known set explains.
+The loss is squared error, and classes are coded as 0/1 indicators. The certified share is the fraction of the training
+loss that the greedy sequence `forward` explains, divided by an upper bound on the fraction that *any* set of groups
+within the same budget can explain. A share of 1 at every budget may be impossible, because there may be no single
+sequence that contains the best set for every budget. The share in round brackets (“free duals”) is based only on the
+bound that follows from the models of the prefixes. The value in square brackets is the share of the bound that the best
+known set explains.
 
-The column "Theorem 3.2" shows the share of the optimum that this theorem of the paper guarantees at every prefix.
+The column "Theorem 3.2" shows the share of the optimum that Theorem 3.2 of the paper guarantees for every prefix.
 Timeliness is certified in the same way, for all budgets together. The last three columns show how many seconds it
 takes, on one thread, to find the matrix Δ of the bound, to compute the whole certificate, and to verify it. The
 verifier, which shares no code with the search, has checked every certificate.
@@ -341,10 +341,11 @@ verifier, which shares no code with the search, has checked every certificate.
 SEQUENCES = """\
 ## The best sequence: `best_sequence`
 
-The table shows timeliness over all budgets, with step interpolation, for data with at most 18 groups. On each fold,
-everything is learned again from the training rows. Gains on held-out rows are means of paired differences over folds,
+The table shows timeliness over all budgets, with step interpolation, for data with at most 18 groups. On each fold, all
+sequences are learned again from the training rows. Gains on held-out rows are means of paired differences over folds,
 with the corrected standard error of Nadeau and Bengio. An earlier version included a local search for data with more
-than 18 groups. This search gained at most 0.00009 on the training data and nothing measurable on new data.
+than 18 groups. This search improved timeliness by at most 0.00009 on the training data and made no measurable
+difference on new data.
 """
 SETS = """\
 ## The budget is known: `plan`
@@ -352,8 +353,8 @@ SETS = """\
 A known budget can be spent in three ways: on a prefix of the sequence, on a sequence that is learned for this budget
 (`max_cost`), or on a plan. The table shows how much of the training loss each of them explains, and the share of the
 optimum that is certified for the plan. Every certificate was verified. The last three columns show how much each of
-them explains on held-out rows if the groups are chosen again on every fold. The gain of the plan over the prefix is in
-brackets.
+them explains on held-out rows when the groups are chosen again on the training rows of every fold. The gain of the plan
+over the prefix is in brackets.
 """
 
 

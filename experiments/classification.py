@@ -181,10 +181,10 @@ def subset_section(results: dict[str, tuple[list[list[str]], np.ndarray]]) -> li
         worst = subsets[int(excess.argmax())]
         kept = (loss[:, 0] - loss[:, 2]).mean() / (loss[:, 0] - loss[:, 1]).mean()
         remarks.append(
-            f"- {name}: on average, `available=` achieves {kept:.1%} of the reduction in log loss that refitting "
-            "achieves compared with the null model. The null model is better than `available=` on "
+            f"- {name}: on average, predicting with `available=` achieves {kept:.1%} of the reduction in log loss that "
+            "refitting achieves compared with the null model. The null model is better than these predictions on "
             f"{np.sum(loss[:, 2] > loss[:, 0])} of {len(subsets)} subsets and better than the refitted model on "
-            f"{np.sum(loss[:, 1] > loss[:, 0])} subsets. `available=` is better than the refitted model on "
+            f"{np.sum(loss[:, 1] > loss[:, 0])} subsets. The predictions are better than the refitted model on "
             f"{np.sum(excess < 0)} subsets. The excess is largest if only "
             f"{' and '.join(part for part in (', '.join(worst[:-1]), worst[-1]) if part)} "
             f"{'are' if len(worst) > 1 else 'is'} available."
@@ -199,11 +199,11 @@ HEAD = """\
 
 Made by `python experiments/classification.py --write docs/results/classification.md`.
 
-The prices were published by Turney and are in Canadian dollars. `alpha` is not tuned but fixed, at 1e-2 for heart and
+The prices were published by Turney and are in Canadian dollars. `alpha` is not tuned; it is fixed at 1e-2 for heart and
 1e-4 for thyroid. Each budget buys the longest affordable prefix of the learned sequence. *Cheapest first* sorts the
 groups by price; groups with equal prices keep the order that they have in the data. Two methods are shown for reference
 and are not ranked. One learns a new sequence for each budget (`max_cost`). It is not an anytime method, and it skips
-groups that the budget cannot pay for. The other is logistic regression on all features (the last stage).
+groups that do not fit into the budget. The other is logistic regression on all features (the last stage of the model).
 """
 
 
@@ -218,7 +218,7 @@ def report(effort: Effort) -> list[str]:
         HEAD,
         f"## Heart: {effort.repeats} × {effort.folds}-fold stratified cross-validation, {len(heart.target)} patients",
         "",
-        f"Numbers are means over the {effort.repeats * effort.folds} folds ± standard error. Because folds of "
+        f"The tables show means over the {effort.repeats * effort.folds} folds ± standard errors. Because folds of "
         "different repeats share patients, these standard errors are too small for conclusions about new patients. "
         "Methods are compared by paired differences over folds, and a difference of one standard error is not "
         "conclusive.",
@@ -255,7 +255,7 @@ def report(effort: Effort) -> list[str]:
         'refitted on exactly these groups, and with the log loss of the class frequencies alone ("null"). Excess is '
         "the log loss with `available=` minus the log loss of the refitted model. Each subset is drawn at random, "
         f"first its size and then its groups. Results for heart are means over {effort.folds} folds, and results for "
-        "thyroid are measured on its fixed split. There are newer results on the [page on subsets](subsets.md).",
+        "thyroid are measured on its fixed split. The [page on subsets](subsets.md) has newer results.",
         "",
         *subset_section(results),
         "",

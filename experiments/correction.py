@@ -189,10 +189,10 @@ Four ways to choose groups are compared. *gain on the training rows* is the pape
 their gain on held-out folds of the training rows. *correction by CV* is `AnytimeRegressorCV` with the same ridge
 constant; it chooses between a correction of 0 and 1 by cross-validation.
 
-*mean* is the mean over all budgets. *difference* is the mean paired difference from the paper's choice, with a standard
-error that is corrected for the overlap of the training rows between folds. The other columns show R² at budgets of 5 to
-50 % of the total cost, for prefixes of one order and for plans. The first table lists the data on which a choice is
-better or worse than the paper's choice by more than a standard error.
+*mean* is the mean R² over all budgets. *difference* is the mean paired difference from the paper's choice, with a
+standard error that is corrected for the overlap of the training rows between folds. The other columns show R² at
+budgets of 5 to 50 % of the total cost, for prefixes of one order and for plans. The first table lists the data sets on
+which a choice is better or worse than the paper's choice by more than a standard error.
 """
 
 

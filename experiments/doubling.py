@@ -123,8 +123,8 @@ bounds". With doubling, the next group costs no more than all earlier groups tog
 computation of expensive features and induces a smoother increase of total cost; in most real-world data-sets, the two
 are identical after few steps because feature costs are often in a narrow range".
 
-*Doubling* is budgetline's version: if none of the remaining groups is cheap enough, it buys the cheapest of them. The
-rule is `forward`. All figures are measured on the training data.
+On this page, *doubling* is budgetline's version of this rule: if none of the remaining groups is cheap enough, it buys
+the cheapest of them. The selection rule is `forward`. All figures are measured on the training data.
 """
 
 
@@ -173,8 +173,8 @@ def report(effort: Effort) -> Page:
         "The columns are uncorrelated. Their value grows a little faster than their cost (as cost^1.3, times a random "
         "factor), so expensive groups tend to have a higher gain per cost. The best sets are found by an exact search. "
         "At each budget, F (the reduction of the loss) of the affordable prefix is divided by F of the best set for a "
-        "quarter of the budget. The worst budget is the budget at which this ratio is smallest. The smallest budget is "
-        "four times the smallest cost.",
+        "quarter of the budget. The worst budget is the budget at which this ratio is smallest. Budgets start at four "
+        "times the smallest cost.",
         "",
     )
     page.show("doubling", figure(solved[max(solved)][0], worst), "Greedy and doubling against cost")
@@ -197,8 +197,8 @@ def report(effort: Effort) -> Page:
     page.add(
         f"- Averaged over all budgets, doubling is {'worse' if area['doubling'] < area['greedy'] else 'not worse'}: "
         f"the mean fraction that it explains (timeliness, step interpolation) is {area['doubling']:.4f}, compared with "
-        f"{area['greedy']:.4f} for greedy. Small budgets are only a small part of all budgets, so they hardly affect "
-        "this average.",
+        f"{area['greedy']:.4f} for greedy. Small budgets make up only a small part of the range, so they hardly "
+        "affect this average.",
         "",
         "## Data with real costs",
         "",

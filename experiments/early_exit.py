@@ -279,29 +279,30 @@ HEAD = """\
 
 Made by `python experiments/early_exit.py --write docs/results/early_exit.md`.
 
-`EarlyExit` stops the run for a patient at the first stage where the estimated probability that the remaining groups
-change the decision is below a threshold. The prices were published by Turney and are in Canadian dollars. `alpha` is
-fixed at 1e-2 for heart and at 1e-4 for thyroid. Early exit is learned from the training rows of the model, as most
-users would do. All figures are measured on held-out rows and are means over folds ± standard errors. Because folds
-of different repeats share patients, the standard errors are too small for conclusions about new patients.
+`EarlyExit` stops the run for a patient at the first stage at which the estimated probability that the remaining groups
+would change the decision is below a threshold. The prices were published by Turney and are in Canadian dollars. `alpha`
+is fixed at 1e-2 for heart and at 1e-4 for thyroid. `EarlyExit` is fitted on the training rows of the model, as most
+users would do. All figures are measured on held-out rows and are means over folds ± standard errors. Because folds of
+different repeats share patients, the standard errors are too small for conclusions about new patients.
 
-The fixed budget treats all patients alike. Each patient gets one of two neighbouring prefixes of the same sequence,
-chosen at random so that the mean cost equals the mean cost of early exit. "Decisions that differ" is the share of
-decisions that differ from the decisions of the model with all groups. The AUC is computed from the probabilities at
-the exits, pooled over all stages. With a threshold below 1/(1 + number of training rows), no run ever stops early.
+The fixed budget does not take the values of the individual patient into account. Each patient gets one of two
+neighbouring prefixes of the same sequence, chosen at random so that the mean cost equals the mean cost of early exit.
+"Decisions that differ" is the share of decisions that differ from the decisions of the model with all groups. The AUC
+is computed from the probabilities at the exits, pooled over all stages. With a threshold below 1/(1 + number of
+training rows), no run ever stops early.
 """
 
 HONEST = """\
 ## Is the estimated probability honest?
 
-The model is fitted on half of the rows. Early exit is learned from the same rows ("training rows") or from another
-quarter of the rows ("other rows"). The last quarter is held out, and every stage except the last is evaluated on it. A
-cell describes the estimates that lie in the interval of its column: it shows their mean and, after the arrow, how often
-the decision actually changed.
+The model is fitted on half of the rows. `EarlyExit` is fitted on the same rows ("training rows") or on another quarter
+of the rows ("other rows"). The last quarter is held out, and every stage except the last is evaluated on it. Each cell
+covers the estimates that lie in the interval of its column. It shows their mean and, after the arrow, how often the
+decision actually changed.
 
-"Regression" is `EarlyExit`, which regresses the final score on the score so far and draws residuals from the rows on
-which it was learned. "Unconditional" ignores the score so far: it adds to every score the changes that the remaining
-groups made on these rows.
+"Regression" is the method of `EarlyExit`, which regresses the final score on the score so far and draws residuals from
+the rows it was fitted on. "Unconditional" ignores the score so far: it adds to every score the changes that the
+remaining groups caused in these rows.
 """
 
 
@@ -317,8 +318,8 @@ def report(effort: Effort) -> list[str]:
         how = f"{repeats} × {folds}-fold stratified cross-validation, {len(data.target)} rows"
         lines += [f"## {name}: {how}", "", *savings_section(found[REGRESSION], data.feature_groups.costs.sum()), ""]
         lines += [savings_verdict(found[REGRESSION]), ""]
-        same = "All runs stopped at the same stages, with the same probabilities."
-        lines += [f"As a check, predictions were repeated in {checked} runs of `AnytimeRunner`. {same}", ""]
+        same = f"All {checked} runs stopped at the same stages, with the same probabilities."
+        lines += [f"As a check, the predictions were repeated with `AnytimeRunner`. {same}", ""]
         lines += [
             "The next table shows the mean cost and the share of decisions that differ, for estimates with and without "
             "the regression that is described below.",

@@ -260,8 +260,9 @@ def verdict(column: dict[str, np.ndarray]) -> list[str]:
     return [
         f"`{by_mean}` has the best mean ({means[by_mean]:.4f})"
         + (f" and {worst}. " if by_mean == by_worst else f", and `{by_worst}` has {worst}. ")
-        + f"Compared with the best sequence, `forward` loses {loss.mean():.2f} % of the timeliness on average (median "
-        f"{np.median(loss):.2f} %), and more than 1 % on {np.sum(loss > 1)} of {len(loss)} problems.",
+        + f"On average, the timeliness of `forward` is {loss.mean():.2f} % lower than the timeliness of the best "
+        f"sequence (median {np.median(loss):.2f} %). It is more than 1 % lower on {np.sum(loss > 1)} of {len(loss)} "
+        "problems.",
         "",
         *versus(column, [other for other in METHODS if other != "forward"]),
     ]
@@ -344,13 +345,14 @@ that the target is a single class, or the class label treated as a number. The m
 Heart and thyroid (dollars) and NHANES (scores of inconvenience) have real costs. The costs of agricultural and yahoo
 are generated together with the data. Other data have made-up costs: 1 per group, 1 per column if groups differ in size,
 or random costs between 1 and 100 (log-uniform). "15 drawn" means that 15 groups were selected at random. The number of
-a draw is its random seed. Problems from the same data are not independent, and data with many problems have more weight
-in the means.
+a draw is its random seed. Problems from the same data set are not independent, and data sets with many problems have
+more weight in the means.
 
-There is a reason why `forward` is so good with step interpolation. Suppose that the groups g and h are bought, in this
-order, directly after the set S. Exchanging them changes the area under the curve by c(g) c(h) (r_h − r_g), where
-r_g = (F(S ∪ g) − F(S))/c(g). A sequence that always buys the group with the best rate r therefore cannot be improved by
-exchanging neighbours, only by longer moves. With linear interpolation, exchanging neighbours may improve the sequence.
+The following argument explains why `forward` is so close to optimal with step interpolation. Suppose that the groups g
+and h are bought, in this order, directly after the set S. Exchanging them changes the area under the curve by c(g) c(h)
+(r_h − r_g), where r_g = (F(S ∪ g) − F(S))/c(g). A sequence that always buys the group with the best rate r therefore
+cannot be improved by exchanging neighbours, but only by larger changes to the order. With linear interpolation,
+exchanging neighbours may improve the sequence.
 """
 
 
@@ -377,12 +379,12 @@ def report(sources: tuple[Callable[[], Iterator[Problem]], ...]) -> list[str]:
         "",
         "A budget buys the longest affordable prefix of a sequence. The best set for one budget need not contain the "
         "best set for a smaller budget, so in general no sequence is best at every budget. The tables also show two "
-        f"references. “{EXACT.capitalize()}” has the largest area with step interpolation up to the total cost. "
-        f"“{REPLANNED.removeprefix('forward, ').capitalize()}” is not an anytime method, and it skips groups that the "
-        "budget cannot pay for.",
+        f"methods for reference. “{EXACT.capitalize()}” has the largest area with step interpolation up to the total "
+        f"cost. “{REPLANNED.removeprefix('forward, ').capitalize()}” is not an anytime method, and it skips groups "
+        "that do not fit into the budget.",
         "",
         *budget_section(results),
-        "## Where forward regression loses most (step interpolation, total cost)",
+        "## Where forward regression is furthest from the best sequence (step interpolation, total cost)",
         "",
         *worst_section(results),
         "",

@@ -146,14 +146,10 @@ def page_of(known: dict[str, Any]) -> Page:
     side_by_side(page, list(results.values()))
     page.add(*LIMITS)
     seconds = sum(record["seconds"] for record in known.values())
-    page.add(f"All fits together took {seconds / 60:.0f} minutes on one core.", "")
+    page.add(f"Together, all fits took {seconds / 60:.0f} minutes on one core.", "")
     others = {where: [n for n, r in known.items() if r["measured"] == where] for where in elsewhere(known)}
     page.add(
-        *(
-            line
-            for where, names in others.items()
-            for line in (f"{in_words(names)} {'was' if len(names) == 1 else 'were'} m{where[1:]}", "")
-        )
+        *(line for where, names in others.items() for line in (f"The {in_words(names)} results were m{where[1:]}", ""))
     )
     return page
 
@@ -166,10 +162,10 @@ def elsewhere(known: dict[str, Any]) -> list[str]:
 
 INTRODUCTION = [
     "Four families of models buy the same features for every row: *linear* and *spline* models (`encoding=`), "
-    "*spline + pairs* (`interactions=20`), and *trees* (`StagedEstimators` with LightGBM, in the order learned by "
-    "spline + pairs). *budgetline* stands for the family that is chosen on each split without looking at the test "
-    "rows: all four are fitted on the training rows, and the family with the best validation score, averaged over "
-    "all budgets, is used. The test rows are used only once, at the end.",
+    "*spline + pairs* (`interactions=20`), and *trees* (`StagedEstimators` with LightGBM, which use the order "
+    "learned by the spline + pairs model). *budgetline* stands for the family that is chosen on each split without "
+    "looking at the test rows: all four are fitted on the training rows, and the family with the best validation "
+    "score, averaged over all budgets, is used. The test rows are used only once, at the end.",
     "",
     "*Static* methods also buy the same features for every row. *Per-row* methods choose the next feature of a row "
     "based on the values bought so far for that row. Every feature of spam, physionet and bank costs 1.",
@@ -179,16 +175,16 @@ INTRODUCTION = [
 LIMITS = [
     "## What to keep in mind",
     "",
-    "- No published results of static methods are available for spam, physionet and bank: the papers' repositories "
-    "do not contain any. It is therefore an open question whether budgetline is as good as the best static method. "
-    "For the neural network, only one way of choosing features was tried: permutation importance, which is a weak one. "
-    "The stronger ways (CAE, SAGE) were not tried. LightGBM with its own feature ranking is the stronger baseline.",
+    "- No published results of static methods are available for spam, physionet and bank: the papers' repositories do "
+    "not contain any. It is therefore an open question whether budgetline is as good as the best static method. For "
+    "the neural network, only one way of choosing features was tried: permutation importance, which is a weak method. "
+    "Stronger methods (CAE, SAGE) were not tried. LightGBM with its own feature ranking is the stronger baseline.",
     "- The results of GDFS on spam come from one run of a notebook on one split. budgetline is scored on the same "
-    "split. In the first figure, the band spans the lowest to the highest score of budgetline on five splits. It is "
-    "wider than most of the differences between the methods.",
+    "split. In the first figure, the band spans the lowest to the highest score of budgetline on five splits. The "
+    "band is wider than most of the differences between the methods.",
     "- The constants of the encodings were chosen earlier, on spam, physionet, bank and other data, partly on rows "
-    "that are test rows on this page ([raw tables](raw_tables.md)). Everything else is chosen within each split. "
-    "LightGBM's settings are the same for all data sets and were not tuned.",
+    "that are test rows on this page ([raw tables](raw_tables.md)). Everything else is chosen separately on each "
+    "split. LightGBM's settings are the same for all data sets and were not tuned.",
     "- The random splits overlap, so the standard errors over splits are somewhat too small.",
     "",
 ]
@@ -204,7 +200,7 @@ def in_short(results: dict[str, Results]) -> list[str]:
         lines += [
             "- **Spam**, published split: compared with the published per-row method GDFS, budgetline's AUROC is "
             f"{ahead(auc, spam)} Its accuracy is {ahead(accuracy, spam)}",
-            "- **Spam**, mean over five splits: compared with GDFS on its one split, budgetline's AUROC is "
+            "- **Spam**, mean over five splits: compared with GDFS on the published split, budgetline's AUROC is "
             f"{ahead(five, spam)} The published split is {'easier' if easy > 0 else 'harder'} for budgetline than the "
             f"average split: averaged over the budgets, the AUROC is {abs(easy):.2f} points "
             f"{'higher' if easy > 0 else 'lower'}.",
@@ -300,7 +296,7 @@ def spam_section(spam: Results) -> list[str]:
         "*Refitted* means that the chosen model is refitted on the training and validation rows together, as one "
         "would do in practice. GDFS, by contrast, needs the validation rows to decide when to stop training. *5 "
         "splits* is the mean AUROC ± standard error over five splits, which follow the recipe of Covert et al. with "
-        "seeds 0 to 4. Results of GDFS were published for only one split.",
+        "seeds 0 to 4. GDFS results were published for only one split.",
         "",
         "The next table shows the AUROC of all models (mean over the five splits ± standard error). The last column "
         "is the average over k = 1 to 10.",
@@ -345,7 +341,7 @@ def physionet_section(results: Results) -> list[str]:
         "- The benchmark's code of August 2025 computes the F1 of the rarer class; its code of January 2026 computes "
         "the mean F1 of both classes (*macro*). Since the published values are below .5, they must be the F1 of the "
         "rarer class.",
-        "- The splits follow the code of January 2026. The code of August 2025 split the rows with torch.",
+        "- The splits follow the code of January 2026. The code of August 2025 used torch to split the rows.",
         "- The benchmark fills missing values with column means over all rows, including the test rows, and "
         "standardises the columns in the same way. budgetline uses no information from the test rows.",
         "",
@@ -366,10 +362,10 @@ def bank_section(found: list[Results]) -> list[str]:
     return [
         "## Bank marketing",
         "",
-        "The data are 45,211 calls with 16 columns, and 12 % of the calls ended with a yes. As on PhysioNet, the "
-        "budgets and splits follow the AFA benchmark. Its table of results is not available, so there are no published "
-        "scores to compare with. `duration` is known only after the call; *bank without duration* leaves it out. The "
-        "splits are shuffled, although the rows are in chronological order. The families chosen are "
+        "The data contain 45,211 calls and 16 columns; in 12 % of the calls, the customer said yes. As on PhysioNet, "
+        "the budgets and splits follow the AFA benchmark. Its table of results is not available, so there are no "
+        "published scores to compare with. `duration` is known only after the call; *bank without duration* leaves "
+        "it out. The splits are shuffled, although the rows are in chronological order. The families chosen are "
         f"{chosen}.",
         "",
         *table(names, rows),
@@ -410,8 +406,8 @@ def side_by_side(page: Page, all_results: list[Results]) -> None:
         "",
         *table(["data", "metric", "budget", *families, "best, and its lead"], rows),
         "All models are fitted on the training rows only (60 % of the data). Each model buys features in its own "
-        "order, except for the trees, which use the order of spline + pairs. Spam, physionet and bank have the five "
-        "splits described above; NHANES, thyroid and mfeat have five folds; heart has five folds, repeated four times.",
+        "order, except for the trees, which use the order of spline + pairs. Spam, physionet and bank use the five "
+        "splits described above; NHANES, thyroid and mfeat use five folds; heart uses five folds, repeated four times.",
         "",
         "On mfeat (649 columns), no pairs are tried, trees use the order of the spline model, and budgetline's models "
         "minimise squared error on 0/1 indicators of the classes. On thyroid, the first purchase (the blood panel) "

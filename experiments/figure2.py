@@ -128,10 +128,10 @@ HEAD = """\
 Made by `python experiments/figure2.py --write docs/results/figure2.md`.
 
 **The paper** reports that "CS-G-OMP achieves a 8x and 20x overall training time speed-up" over CS-G-FR on the
-Agricultural and Yahoo! data. On Yahoo!, the speed-up is between 10 and 20, and it is larger with smaller groups. *As
+Agricultural and Yahoo! data. On Yahoo!, the speed-up is between 10 and 20, and it is larger for smaller groups. *As
 printed* means Algorithm 1 of the paper, written in NumPy: at every step, FR refits all candidates from the data, and
-OMP refits only the chosen groups. *budgetline* also starts from the data, and its times include the models of all
-prefixes. The data are smaller than in the paper, so that FR as printed finishes within minutes.
+OMP refits only the chosen groups. *budgetline* also starts from the data, and its times include computing the models of
+all prefixes. The data are smaller than in the paper, so that FR as printed finishes within minutes.
 """
 
 
@@ -202,8 +202,8 @@ def report(effort: Effort, web: Web | None) -> Page:
         f"- As printed, this factor is {listed(f'{r:.1f}' for r in by_size)} for groups of "
         f"{listed(map(str, effort.sizes))} columns. The claim that the factor is larger for smaller groups "
         f"**{'holds' if growing else 'does not hold'}**.",
-        f"- In budgetline, FR takes only {min(fast):.2f} to {max(fast):.2f} times as long as OMP, because a single "
-        "factorisation serves all of FR's candidates.",
+        f"- In budgetline, FR takes only {min(fast):.2f} to {max(fast):.2f} times as long as OMP, because it uses one "
+        "factorisation for all of FR's candidates.",
         "- The claim that budgetline and the printed algorithms choose the same sequences "
         f"**{'does not hold**: ' + '; '.join(apart) if apart else 'holds**'}.",
         "",

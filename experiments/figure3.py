@@ -111,7 +111,7 @@ def report(effort: Effort, web: Web | None) -> Page:
     page = Page(
         [
             HEAD,
-            f"The data are {'generated in the Yahoo shape' if web is None else web.name}, with n = "
+            f"The data are {'generated with the shape of the Yahoo! data' if web is None else web.name}: n = "
             f"{len(data.target):,} rows and groups of {SIZE} columns. They are split into {effort.folds} folds, "
             "and all rows of a query are in the same fold.",
             "",
@@ -135,8 +135,8 @@ def report(effort: Effort, web: Web | None) -> Page:
     )
     page.add(
         "",
-        f"- The last percent takes {last:.0%} of the total cost (half in the paper). The claim that there is a "
-        f"plateau, by the paper's rule, **{'holds' if begins < 1 else 'does not hold'}**."
+        f"- The last percent takes {last:.0%} of the total cost (half in the paper). The claim that the curve "
+        f"has a plateau, by the paper's definition, **{'holds' if begins < 1 else 'does not hold'}**."
         + (f" The plateau begins at α = {begins:g} (0.99 in the paper)." if begins < 1 else ""),
         f"- On held-out rows, CS-G-OMP is at least as good as G-OMP at {share:.1%} of the budgets up to the "
         f"{STOP}-stopping cost (smallest difference {gap.min():+.4f}, largest {gap.max():+.4f}). The claim that it is "

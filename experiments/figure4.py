@@ -79,9 +79,9 @@ Made by `python experiments/figure4.py --write docs/results/figure4.md`.
 
 **The paper** reports that "group whitening consistently results in the better predictions" on both data sets. This is
 expected when groups contain correlated features, because whitening "prevents [the] selection step from overestimating
-the predictive power of feature groups of repeated good features". CS-G-OMP scores a group by r_g' C_g⁻¹ r_g.
-No-Whiten scores it by ‖r_g‖², after each column has been scaled to unit variance. Both then fit the same model on the
-chosen groups.
+the predictive power of feature groups of repeated good features". CS-G-OMP scores a group by r_g' C_g⁻¹ r_g. No-Whiten
+scores it by ‖r_g‖², after each column has been scaled to unit variance. Both methods then fit the same kind of model to
+the chosen groups.
 """
 
 
@@ -111,7 +111,7 @@ def report(effort: Effort, web: Web | None) -> Page:
         gap = timeliness_gap(p.found, "CS-G-OMP", "No-Whiten")
         page.add(
             f"- {p.title}: the claim that CS-G-OMP has a higher {STOP}-timeliness than No-Whiten {stated(gap)}. "
-            f"CS-G-OMP is at least as good at {share:.0%} of the budgets."
+            f"CS-G-OMP is at least as good as No-Whiten at {share:.0%} of the budgets."
         )
     page.add("")
     return page

@@ -122,8 +122,8 @@ HEAD = """\
 Made by `python experiments/figure5.py --write docs/results/figure5.md`.
 
 **The paper** reports: "CS-G-FR, as expected, outperforms all other methods. CS-G-OMP outperforms the baseline method,
-Sparse, and the CS-G-OMP-Single variant". In the paper, the difference from Single is larger on the Agricultural data,
-whose groups contain correlated features. Accuracy and NDCG@5 show "the same qualitatively results".
+Sparse, and the CS-G-OMP-Single variant". In the paper, the lead over Single is larger on the Agricultural data, whose
+groups contain correlated features. Accuracy and NDCG@5 show "the same qualitatively results".
 
 All methods are fitted with squared error. For accuracy, predictions are thresholded at 1.5. For NDCG@5, documents are
 ranked by their predictions. The numbers are means of held-out curves over all budgets up to the stopping cost of
@@ -148,8 +148,8 @@ def report(effort: Effort, web: Web | None) -> Page:
     for above, below in CLAIMS:
         cells = [verdict(timeliness_gap(p.found, above, below)) for p in shown]
         page.add(f"| {above} > {below} | {' | '.join(cells)} |")
-    claim = "accuracy and NDCG@5 do not reverse the verdicts for explained variance"
-    page.add("", f"Another claim is that {claim}:", "")
+    claim = "accuracy and NDCG@5 do not reverse the conclusions drawn from explained variance"
+    page.add("", f"This page also tests the claim that {claim}:", "")
     for plain, natural in zip(shown[::2], shown[1::2], strict=True):
         words = [[verdict(timeliness_gap(p.found, *pair)).split("**")[1] for pair in CLAIMS] for p in (plain, natural)]
         turned = [" > ".join(pair) for pair, a, b in zip(CLAIMS, *words, strict=True) if {a, b} == REVERSED]

@@ -105,13 +105,13 @@ HEAD = """\
 
 Made by `python experiments/hard_instance.py --write docs/results/hard_instance.md`.
 
-There are items x = 1, 2, 3, … with cost x and value eˣ, so F(S) = Σ eˣ. The best set for a budget B is worth about e^B,
+The items x = 1, 2, 3, … have cost x and value eˣ, so F(S) = Σ eˣ. The best set for a budget B has a value of about e^B,
 since item B alone contributes nearly all of this value. At budget B, a sequence is as good as the best set for budget
 B/C only if it has bought an item of cost about B/C. The factor C is therefore at least B/m(B), where m(B) is the cost
 of the most expensive item bought so far.
 
 **The paper** proves that no sequence keeps B/m(B) below 4 at all budgets, and that doubling attains this bound. It
-describes the instance as the linear model Y = Σ eⁱ X_i. For that model, F = Σ e^{2i}/2, which is not the F of the
+describes the instance as the linear model Y = Σ eⁱ X_i. For that model, F = Σ e^{2i}/2, which is not the F used in the
 proof. This page therefore uses Y = Σ e^{i/2} X_i.
 """
 
@@ -140,7 +140,8 @@ def report(effort: Effort) -> Page:
         "costs g times the sum of all earlier items. In the long run, the largest B/m(B) of such a sequence is "
         f"2 + g + 1/g, which is smallest at g = 1. Of the rates tried, g = {best:g} is the best ({growths[best]:.3f}).",
         "",
-        f"Written as a regression with {effort.regression} independent columns, the instance leads to these orders:",
+        f"When the instance is written as a regression with {effort.regression} independent columns, the methods "
+        "choose these orders:",
         "",
         "| schedule and rule | items in the order bought |",
         "|---|---|",

@@ -157,24 +157,24 @@ def report(effort: Effort) -> list[str]:
         "# Intervals and sets at every budget",
         "",
         f"Intervals with a nominal coverage of 90 % cover 88 to 92 % of new rows at {counted(list(effort.numbers))} "
-        f"budgets ({POINTS + 1} on each of {len(effort.numbers)} tables). Label sets do so at "
-        f"{counted(list(effort.classes))} budgets ({POINTS + 1} on each of {len(effort.classes)} tables). They cover "
-        "more rows before and just after the first purchase, when the model predicts only a few distinct "
-        "probabilities.",
+        f"budgets ({POINTS + 1} on each of {len(effort.numbers)} tables). The coverage of label sets is within this "
+        f"range at {counted(list(effort.classes))} budgets ({POINTS + 1} on each of {len(effort.classes)} tables). "
+        "The sets cover more rows before and just after the first purchase, when the model predicts only a few "
+        "distinct probabilities.",
         "",
         "For comparison, split conformal prediction is applied to gradient boosting, with a quarter of the training "
         f"rows held out for calibration. budgetline's intervals based on all groups are {min(width):.2f} to "
-        f"{max(width):.2f} times as wide as the intervals from boosting. Its label sets are smaller than the sets from "
-        f"boosting on {in_words(smaller)}, and larger on {in_words(larger)}. The intervals from boosting have the same "
-        "width for all rows. The width of budgetline's intervals varies with the prediction if this makes them "
-        "narrower on average.",
+        f"{max(width):.2f} times as wide as the intervals from boosting. Its label sets are smaller than the sets "
+        f"from boosting on {in_words(smaller)}, and larger on {in_words(larger)}. The intervals from boosting have "
+        "the same width for all rows. The width of budgetline's intervals depends on the prediction, but only if "
+        "this makes the intervals narrower on average.",
         "",
         "Made by `python experiments/intervals.py --write docs/results/intervals.md`.",
         "",
-        f"The tables show means over random splits, for coverage with standard errors. At most {effort.rows} rows "
-        "are used for training. Raw tables are encoded with splines. At stage 0, nothing has been bought. The other "
-        f"{POINTS} stages are evenly spaced from the first stage to the last. Gradient boosting is fitted only on the "
-        f"first {BOOSTED} splits.",
+        "The tables show means over random splits; for coverage, they also show standard errors. At most "
+        f"{effort.rows} rows are used for training. Raw tables are encoded with splines. At stage 0, nothing has been "
+        f"bought. The other {POINTS} stages are evenly spaced from the first stage to the last. Gradient boosting is "
+        f"fitted only on the first {BOOSTED} splits.",
         "",
     ]
     for names, what in ((effort.numbers, "width"), (effort.classes, "classes in a set")):
@@ -199,8 +199,8 @@ def report(effort: Effort) -> list[str]:
     ]
     lines += ["## Outside 88 to 92 %", ""]
     if not outside:
-        return [*lines, "The coverage is within 88 to 92 % at every stage shown.", ""]
-    said = "At the following stages, the mean coverage is outside 88 to 92 %:"
+        return [*lines, "The coverage is between 88 and 92 % at every stage shown.", ""]
+    said = "At the following stages, the mean coverage is outside the range of 88 to 92 %:"
     return [*lines, said, "", "| table | when | coverage |", "|---|---|---|", *outside, ""]
 
 

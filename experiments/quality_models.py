@@ -221,7 +221,7 @@ def overview(results: list[Result]) -> Any:
                 at = 100 * np.array(SHARES) + 0.6 * (k - 2)
                 ax.errorbar(at, values.mean(axis=0), yerr=result.error(values), fmt="o-", **style)
         ax.set_title(result.task.name, fontsize=9)
-        ax.set_xlabel("% of the cost of all groups", fontsize=8)
+        ax.set_xlabel("% of the total cost", fontsize=8)
         ax.set_ylabel(result.task.metric, fontsize=8)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(DRAWN))
     return figure

@@ -244,9 +244,9 @@ def conclusion(task: Task, found: Found) -> str:
         verdict = f"a {'higher' if gained.mean() > 0 else 'lower'} NDCG@5 than"
     behind = found.curves["softmax", 5][:, -1] - found.trees[5]
     return (
-        f"**{task.name}**: averaged over all budgets, the softmax loss within queries gives {verdict} squared error on "
-        f"the grades (the difference is {plus(gained)}). With all features, the NDCG@5 of softmax minus the NDCG@5 of "
-        f"LightGBM's lambdarank is {plus(behind)}."
+        f"**{task.name}**: averaged over all budgets, the softmax loss within queries gives {verdict} squared error "
+        f"on the grades (the difference is {plus(gained)}). With all features, the NDCG@5 of softmax differs from the "
+        f"NDCG@5 of LightGBM's lambdarank by {plus(behind)}."
     )
 
 
@@ -268,15 +268,15 @@ def of_cascades(task: Task, found: Found) -> str:
     data = "the generated queries" if task.name == "generated" else task.name
     parts = [
         f"On {data}, the target for cascades is to save at least 30% of the cost of the plain order, which computes "
-        "the same features for every document, and to lose at most 0.002 NDCG@10. Cascades meet this target at "
+        "the same features for every document, and to lower NDCG@10 by at most 0.002. Cascades meet this target at "
         f"{f'budgets of {in_words(met)}' if met else 'none of the budgets'}.",
-        f"They miss it at {in_words(missed)}; the differences in NDCG@10 are in brackets." if missed else "",
+        f"They miss it at {in_words(missed)}; the differences in NDCG@10 are given in brackets." if missed else "",
         f"At all budgets, the standard errors of the differences are between {min(errors):.4f} and {max(errors):.4f}.",
     ]
     others = [
         f"Softmax has a lower NDCG@5 than squared error at {in_words(weaker)}." if weaker else "",
-        f"At budgets of {in_words(shorter)}, cascades that are chosen for an average cost have a lower NDCG@10 than "
-        "the plain order."
+        f"At budgets of {in_words(shorter)}, cascades that are chosen to stay within an average cost have a lower "
+        "NDCG@10 than the plain order."
         if shorter
         else "",
     ]
@@ -308,8 +308,8 @@ def section(task: Task, found: Found) -> Iterator[str]:
         "", f"With all features, LightGBM's lambdarank has an NDCG@5 of {found.trees[5].mean():.4f} and an NDCG@10 of "
         f"{found.trees[10].mean():.4f}.",
         "", "The next table shows, for each allowed cost, the best cascade of at most three levels whose average cost "
-        "on the validation queries is within this limit. Differences are the NDCG@10 of the "
-        "cascade minus the NDCG@10 of the plain order, at the cost allowed and with all features:", "",
+        "on the validation queries is within this limit. Each difference is the NDCG@10 of the cascade minus that of "
+        "the plain order, first at the allowed cost and then with all features:", "",
         "| cost allowed | cost on test queries | NDCG@10 | plain order (difference) | difference from all features |",
         "|---|---|---|---|---|",
     ]  # fmt: skip
@@ -342,13 +342,13 @@ def report(effort: Effort) -> Page:
             ax.plot(SHARES, mean, label=name, color=colour)
         ax.axhline(found.trees[5].mean(), color="#8a8a8a", linestyle=":", label="LightGBM, all features")
         ax.set(title=task.name, xlabel="budget, share of the cost of all features", ylabel="NDCG@5")
-        ax.legend()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     page.show("rankings", figure, "NDCG@5 against the budget, for softmax within queries and for squared error")
     for task, found in zip(tasks, results, strict=True):
         page.add(*section(task, found))
     page.add(
-        "The features of MQ2008 have the prices that were published for the same kinds of features in MSLR. Page rank, "
-        "links and properties of the URL cost 1 each; the other prices depend on the field of the document:",
+        "The features of MQ2008 have the prices that were published for the same kinds of features in MSLR. Page "
+        "rank, links and properties of the URL cost 1 each; the other prices depend on the document field:",
         "",
         f"| kind | {' | '.join(FIELDS)} |",
         "|---" * (1 + len(FIELDS)) + "|",
@@ -356,12 +356,12 @@ def report(effort: Effort) -> Page:
         "",
         "Every feature is a group of its own, and the rule is `omp`. The ridge constant is the one with the best "
         "NDCG@5 on the validation queries, averaged over all budgets. With squared error, models are trained only on "
-        "queries that have a relevant document, because this improves their results.",
+        "queries that have a relevant document, because this gives better results.",
         "",
         "LightGBM uses trees with 15 leaves and a learning rate of 0.05, and the number of trees is chosen on the "
-        "validation queries. The grades of the generated queries are linear in what the features measure, which "
-        f"favours linear models. This page is made by `python experiments/{Path(sys.argv[0]).name} --write "
-        "docs/results/rankings.md`.",
+        "validation queries. The grades of the generated queries are linear in the quantities that the features "
+        f"measure, which favours linear models. This page is made by `python experiments/{Path(sys.argv[0]).name} "
+        "--write docs/results/rankings.md`.",
         "",
     )  # fmt: skip
     return page

@@ -232,23 +232,23 @@ def _line(name: str, kind: str, scores: str, less: str) -> str:
 def report(effort: Effort) -> list[str]:
     """Return the page."""
     lines = [
-        "# Raw tables: what encodings gain",
+        "# Raw tables: what encodings add",
         "",
         "Made by `python experiments/raw_tables.py --write docs/results/raw_tables.md`.",
         "",
         f"Scores are measured on the held-out rows of {effort.folds} shuffled folds and shown with their standard "
-        "errors. They are AUC, except on NHANES, where they are R². Every column of spam, physionet and bank is a "
-        "group of cost 1; the other tables come with their own groups and prices. *k: score* means the score at a "
-        "budget of k. The last k is the cost of all groups.",
+        "errors. The metric is AUC, except on NHANES, where it is R². Every column of spam, physionet and bank is a "
+        "group of cost 1; the other tables have their own groups and prices. *k: score* means the score at a budget "
+        "of k. The last k is the cost of all groups.",
         "",
         "`alpha` is chosen on the training rows of each fold. The rule is `score` (`forward` on NHANES). "
         "LightGBM (15 leaves, early stopping on a fifth of the training rows) is fitted on the first k columns "
         "that the model with pairs buys.",
         "",
-        "The reference is the same classifier on columns that are encoded by hand with scikit-learn. Numbers become "
-        f"cubic B-splines with {KNOTS} knots at quantiles of the distinct values, extrapolated linearly beyond the "
-        "knots. Missing numbers are replaced by the mean and marked by an indicator column, and categories are one-hot "
-        "encoded.",
+        "The reference is the same classifier on columns that are encoded by hand with scikit-learn. Numeric columns "
+        f"are expanded into cubic B-splines with {KNOTS} knots at quantiles of the distinct values, extrapolated "
+        "linearly beyond the knots. Missing values in numeric columns are replaced by the mean and marked by an "
+        "indicator column, and categories are one-hot encoded.",
         "",
         "The reference uses the rule `score`. Its `alpha` is the value with the best AUC on a fifth of the training "
         "rows, averaged over all budgets of the table except the last. *minus the reference* is the paired difference "

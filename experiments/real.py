@@ -261,7 +261,7 @@ HEAD = """\
 
 Made by `python experiments/real.py --write docs/results/real.md`.
 
-The target of NHANES is HbA1c, and its costs are published inconvenience scores. The costs of heart and thyroid are
+On NHANES, the target is HbA1c, and the costs are published inconvenience scores. The costs of heart and thyroid are
 Turney's prices in Canadian dollars. **mfeat has no published costs**: its costs of 1 per feature or 1 per family are
 made up and do not reflect real prices.
 
@@ -270,21 +270,23 @@ Timeliness is the mean of the held-out explained fraction F/R(∅) over budgets 
 0/1 indicators of the classes, and F/R(∅) is the explained fraction of the variance.
 
 The stopping cost is the cost at which CS-G-OMP has reached a fraction α of its final training objective, where α is the
-plateau that the paper's rule finds on all rows. Linear interpolation connects the points of a curve with straight
-lines, as in the paper. Step interpolation counts a group only once it has been paid for, as in practice.
+start of the plateau, found by the paper's rule on all rows. Linear interpolation connects the points of a curve with
+straight lines, as in the paper. Step interpolation counts a group only once it has been paid for, as in practice.
 
 Sparse is the cost-weighted group lasso with refitted models; for classifiers, its order comes from squared error.
-Cheapest first buys groups by ascending cost, and groups of equal cost in the order of the table. Random is the mean
-over several random orders. FR Oracle sorts the steps of FR's held-out curve by gain per cost, as if they could be
-reordered. It is not an upper bound, and noise makes it look better. The ridge constant `alpha` is fixed and the same
-for all methods. Score, the rule based on one Newton step, is not shown for squared loss, where it is the same as FR.
+Cheapest first buys groups in order of increasing cost, and groups of equal cost in the order in which the table lists
+them. Random is the mean over several random orders. FR Oracle sorts the steps of FR's held-out curve by gain per cost,
+as if they could be reordered. It is not an upper bound, and noise in the held-out curve makes it look too good. The
+ridge constant `alpha` is fixed and the same for all methods. Score, the rule based on one Newton step, is not shown for
+squared loss, because there it is identical to FR.
 
 Standard errors are corrected for repeated cross-validation, as Nadeau and Bengio propose: they are √(1/m + 1/(k − 1))
 times the standard deviation over the m folds of repeated k-fold cross-validation. Because folds share training rows,
 the usual standard error would be too small. Differences are paired, fold by fold.
 
-A finding "holds" or "does not hold" if the difference, in the expected or the opposite direction, exceeds two standard
-errors. It is "undecided" if the difference is smaller. Two methods are "equal" if they do not differ on any fold.
+A finding "holds" if the difference in the expected direction exceeds two standard errors, and it "does not hold" if the
+difference in the opposite direction does. Otherwise, it is "undecided". Two methods are "equal" if they do not differ
+on any fold.
 """
 
 

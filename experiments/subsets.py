@@ -231,14 +231,14 @@ def page(rows: list[list[str]], found: list[Measured], shares: np.ndarray, effor
         f"every table. In the worst case, the log loss exceeds the log loss of the class frequencies by {over:.4f} for "
         f"predictions and by {over_refit:.4f} for refits.",
         "",
-        f"In {len(ratio)} cases, a refit with one more column gains more than {WORTH}. For these cases, the gain that "
-        f"`next_groups` estimates is divided by the gain of the refit: the median ratio is {np.median(ratio):.2f}, "
-        f"and the ratio is below a tenth in {int(np.sum(ratio < MISSED)) or 'none'} of the cases.",
+        f"In {len(ratio)} cases, the gain of a refit with one more column is above {WORTH}. In these cases, the ratio "
+        f"of the gain that `next_groups` estimates to the gain of the refit has a median of {np.median(ratio):.2f}, "
+        f"and it is below a tenth in {int(np.sum(ratio < MISSED)) or 'none'} of them.",
         "",
         f"On each table, a classifier (linear encoding, rule `omp`) is fitted to at most {effort.rows:,} rows. Its "
-        f"alpha is either chosen from the data or set to {SMALL}, which hardly regularises. The classifier then "
-        f"predicts from {effort.subsets} random sets of columns of all sizes (`available=`). For comparison, a "
-        "classifier is refitted on each set and chooses its own alpha.",
+        f"alpha is either chosen from the data or set to {SMALL}, which hardly regularises the model. The classifier "
+        f"then predicts from {effort.subsets} random sets of columns of all sizes (with `available=`). For "
+        "comparison, a classifier is refitted on each set and chooses its own alpha.",
         "",
         f"- *frequencies*, *any set* and *refit* are the log losses on new rows ({effort.folds} folds) of the class "
         "frequencies, the predictions and the refits, averaged over the sets.",
@@ -249,7 +249,7 @@ def page(rows: list[list[str]], found: list[Measured], shares: np.ndarray, effor
         "- *rank correlation* is the correlation between the gains estimated by `next_groups` and the gains of refits "
         f"with the same alpha, averaged over {effort.starts} sets of available columns, the first of which is empty.",
         "- *ratio* is the median of the gain estimated by `next_groups` divided by the gain of the refit, over the "
-        f"columns for which the refit gains more than {WORTH}.",
+        f"columns for which the gain of the refit is above {WORTH}.",
         "- *missed* is the number of these columns for which `next_groups` estimates less than a tenth of the "
         "refit's gain.",
         "",

@@ -170,11 +170,14 @@ def conclusion(name: str, found: dict[str, np.ndarray]) -> str:
         if gap.mean() > 0.0005
     ]
     lost = [f"With all groups, the learned order is worse than {' and '.join(ahead)}."] if ahead else []
-    lost += [f"The learned order is worse than cheapest first at {' and at '.join(cheaper)}."] if cheaper else []
+    if cheaper:
+        lost.append(
+            f"The learned order is worse than the order from cheapest to most expensive at {' and at '.join(cheaper)}."
+        )
     return (
         f"**{name}**: with {SHARES[1]:.0%} of the cost, the learned order reaches a concordance of {order[1]:.3f}, and "
-        f"buying the cheapest groups first reaches {cheapest[1]:.3f}. With all groups, the concordance is "
-        f"{order[-1]:.3f}. On all columns, a linear Cox model reaches {found['Cox, all columns'].mean():.3f}, and "
+        f"the order from cheapest to most expensive reaches {cheapest[1]:.3f}. With all groups, the concordance is "
+        f"{order[-1]:.3f}. A linear Cox model on all columns reaches {found['Cox, all columns'].mean():.3f}, and "
         f"boosted trees with Cox's loss reach {found['boosted trees'].mean():.3f}. "
         f"{' '.join(lost) or 'The learned order is not worse than any of the other methods.'}"
     )
@@ -201,7 +204,7 @@ def report(effort: Effort) -> Page:
         for name, style in (("Cox, all columns", "--"), ("boosted trees", ":")):
             ax.axhline(found[name].mean(), color="#8a8a8a", linestyle=style, label=name)
         ax.set(title=patients.name, xlabel="share of the cost of all groups", ylabel="concordance")
-        ax.legend()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     page.show("survival", figure, "Concordance against the share of the cost that is spent")
     head = " | ".join(f"{share:.0%}" for share in SHARES)
     for patients, found in results:
@@ -226,13 +229,13 @@ def report(effort: Effort) -> Page:
     prices = ", ".join(f"{price} for {name} ({what})" for name, (_, price, what) in SUPPORT2.items() if price > 1)
     page.add(
         f"The prices of SUPPORT2, in dollars, are {prices} and 1 for everything else. The numbers in brackets are "
-        "codes of Medicare's clinical laboratory fee schedule (United States, 2020 to 2025), whose prices are used in "
-        "whole dollars. A single analysis of blood gases measures both pH and PaO2/FiO2.",
+        "codes of Medicare's clinical laboratory fee schedule (United States, 2020 to 2025), whose prices are rounded "
+        "to whole dollars. A single analysis of blood gases measures both pH and PaO2/FiO2.",
         "",
-        "The prices of GBSG2 are guesses: 1 for each question to the patient, 20 each for the size and the grade of "
-        "the tumour, 60 for the nodes, and 100 for each receptor.",
+        "The prices for GBSG2 are guesses: 1 for each question that the patient is asked, 20 each for the size and "
+        "the grade of the tumour, 60 for the nodes, and 100 for each receptor.",
         "",
-        "For the learned order, a search chooses alpha and the correction by cross-validation on the training rows. On "
+        "For the learned order, alpha and the correction are chosen by cross-validation on the training rows. On "
         "GBSG2, cross-validation with five folds is repeated four times, so the standard errors are a little too "
         "small. The boosted trees are LightGBM with 300 trees of 8 leaves and a learning rate of 0.03; they are not "
         "tuned. This page is made by `python experiments/survival.py --write docs/results/survival.md`.",

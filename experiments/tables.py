@@ -192,12 +192,12 @@ Made by `python experiments/tables.py --write docs/results/tables.md`.
 
 The paper's Agricultural data are proprietary, and the Yahoo! data may not be redistributed. This page uses generated
 data of the same shapes (`make_agricultural`, `make_yahoo`), so the paper's numbers are only a rough guide. Each number
-is a timeliness, which is the mean of the held-out explained fraction F/R(∅) over budgets up to the stopping cost. The
+is a timeliness, that is, the mean of the held-out explained fraction F/R(∅) over budgets up to the stopping cost. The
 tables show means ± standard errors over folds and groupings. Because folds share training rows, these standard errors
-are too small for statements about new data.
+are too small for conclusions about new data.
 
-The stopping cost is the cost at which CS-G-OMP has reached a fraction α of its final training objective. Linear
-interpolation gives partial credit for a group that has not been paid for in full, as in the paper; step interpolation
+The stopping cost is the cost at which CS-G-OMP has reached a fraction α of its final training objective. As in the
+paper, linear interpolation gives partial credit for a group that has not been paid for in full. Step interpolation
 counts a group only once it has been paid for. The Oracles sort the steps of a curve by gain per cost, as if they could
 be reordered; this is a heuristic, not an upper bound. Sparse is the cost-weighted group lasso: its models are either
 refitted or keep the coefficients of the path ("shrunken").
@@ -259,8 +259,8 @@ def why(gaps: list[float]) -> list[str]:
         "## Why FR and OMP are so close here",
         "",
         f"The timeliness of FR minus the timeliness of OMP is {min(gaps):+.4f} to {max(gaps):+.4f} on this page, and "
-        "+0.0019 to +0.0119 in the paper. The size of this difference depends on how strongly the groups depend on "
-        "each other; [another page](correlation.md) varies this dependence.",
+        "+0.0019 to +0.0119 in the paper. The size of this difference depends on how strongly the groups are "
+        "correlated, as [another page](correlation.md) shows.",
         "",
     ]
 

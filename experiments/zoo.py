@@ -252,11 +252,11 @@ def page(outcomes: list[Outcome]) -> list[str]:
         "",
         "Models are fitted by `budgetline fit FILE -t TARGET` without further options, on the training rows of 5 "
         "shuffled folds. `budgetline predict --budget B` predicts the held-out rows. Every column costs 1; scores are "
-        "AUC for classification (one against the rest) and R² for regression.",
+        "AUC (one-vs-rest) for classification and R² for regression.",
         "",
-        "*linear* and *boosting* are untuned scikit-learn pipelines on the columns that budgetline bought. "
-        '*earlier splines* is `encoding="spline"` as of 2026-11-17, without cross-validation. *largest fall* is '
-        "the largest drop in the score from one budget to a larger one, in standard errors of the difference. "
+        "*linear* and *boosting* are untuned scikit-learn pipelines on the columns that budgetline bought. *earlier "
+        'splines* is `encoding="spline"` as of 2026-11-17, without cross-validation. *largest fall* is the largest '
+        "drop in the score from one budget to a larger one, in units of the standard error of the difference. "
         "*seconds* is the processor time of the command on a whole table.",
         "",
         "The smallest penalty for products of columns (`LEAST_PENALTY`) was chosen among five values on these "
@@ -308,8 +308,9 @@ def summary(outcomes: list[Outcome]) -> list[str]:
         "Compared with the splines of an earlier version, they are worse by more than one standard error in "
         f"{behind([o for o in outcomes if TABLES[o.name].before], 'before', 0.0)}.",
         "Compared with gradient boosting on the same columns, they are worse by more than one standard error and "
-        f"more than .01 in {behind(paired, 'boosted', 0.01)}. Only tables on which at least one fold chose pairs of "
-        "columns are counted." + (f" No fold chose pairs on {' or '.join(others)}." if others else ""),
+        f"more than .01 in {behind(paired, 'boosted', 0.01)}. Only tables on which pairs of columns were "
+        "chosen in at least one fold are counted."
+        + (f" No pairs were chosen on {' or '.join(others)}." if others else ""),
         "A larger budget lowers the score by more than two standard errors on "
         f"{in_words(fallen) if fallen else 'no table'}.",
         f"Running the command on a whole table takes at most {slowest.seconds:.0f} seconds of processor time "

@@ -33,7 +33,8 @@ def page(tally: Tally, seed: int, minutes: float, kinds: Sequence[str], kernels:
     lines = [
         "# Random trials",
         "",
-        f"`{_command(seed, minutes, kinds, kernels)}` draws random cases and compares the library with slow reference",
+        f"`{_command(seed, minutes, kinds, kernels)}` generates random cases and compares the library with slow "
+        "reference",
         "implementations that share no code with it. Each worker uses one OpenBLAS kernel, because different kernels",
         f"round differently. **{total:,} cases were checked and {failed:,} failed.** Cases that fail are kept in",
         "`tests/regressions` and become part of the test suite.",

@@ -825,6 +825,9 @@ def test_groups_outside_the_sequence_add_nothing():
         assert np.array_equal(model.predict(X, available=["big", "cheap"]), model.predict(X, available=["cheap"]))
     with pytest.warns(UserWarning, match="'big' is not used"):
         assert np.array_equal(model.predict(X, available=["big"]), model.predict(X, stage=0))
+    short = AnytimeRegressor(POSITIONS, max_cost=1).fit(X, y)
+    with pytest.warns(UserWarning, match="groups 'big', 'mid' are not used: the order ended before them"):
+        assert np.array_equal(short.predict(X, available=["mid", "big"]), short.predict(X, stage=0))
 
 
 # -- limits --------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def test_the_page_names_what_is_behind_what_falls_and_what_is_slow(monkeypatch):
     assert "hmeq with 10 columns (-0.229" in before
     assert "telco with 2 columns (-0.101" in before
     assert "4 of 4 cases: hmeq with 2 columns (-0.020" in boosted
-    assert boosted.endswith("No fold chose pairs on telco.")
+    assert boosted.endswith("No pairs were chosen on telco.")
     assert "on hmeq (" in fallen
     assert "telco" not in fallen
     assert "at most 21 seconds of processor time (hmeq)" in slow

@@ -97,7 +97,7 @@ def speed() -> str:
                 marks[PEERS[peer]].append(Mark(multiple, *shape, times[peer].startswith(">")))
     legend = [(name.strip(":") + " table", *shape) for name, shape in SHAPES.items()]
     return picture(
-        "Time relative to budgetline: right of 1 it is slower", marks, math.log10, [1, 0.5, 3, 10, 30], legend
+        "Time relative to budgetline: right of 1 it is slower", marks, math.log10, [1, 0.5, 3, 10, 30, 100], legend
     )
 
 

@@ -97,11 +97,19 @@ def complete(found: Any, owner: type | None, sections: list[DocstringSection]) -
     wanted = {DocstringSectionParameters: parameters_of(found), DocstringSectionAttributes: list(entries[KINDS[1]])}
     made = []
     for kind in KINDS if inspect.isclass(found) else KINDS[:1]:
-        items = [entries[kind][name] for name in wanted[kind] if name in entries[kind]]
-        if items := list({id(item): item for item in items}.values()):
+        names: dict[int, list[str]] = {}
+        for name in wanted[kind]:
+            if name in entries[kind]:
+                names.setdefault(id(entries[kind][name]), []).append(name)
+        if items := [_about(entries[kind][about[0]], about) for about in names.values()]:
             made.append(kind(items))
     kept = [section for section in sections if not isinstance(section, tuple(type(m) for m in made))]
     return [*kept[:1], *made, *kept[1:]]
+
+
+def _about(item: Any, names: list[str]) -> Any:
+    """Return an entry under those of its names that it describes: others may have entries of their own elsewhere."""
+    return type(item)(", ".join(names), annotation=item.annotation, description=item.description, value=item.value)
 
 
 def undescribed(found: Any, owner: type | None = None) -> list[str]:

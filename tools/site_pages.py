@@ -205,7 +205,8 @@ def is_shown(cls: type, member: str) -> bool:
 
 def api_pages() -> dict[str, str]:
     """Return the texts of the pages of the reference, by their paths."""
-    index = ["# API", "", "Import from `budgetline` where no other module is named.", ""]
+    paper = "*The paper* is [Hu et al. (2016)](../project/citing.md)."
+    index = ["# API", "", f"Import objects from `budgetline` unless another module is named. {paper}", ""]
     pages = {}
     for section, names in SECTIONS.items():
         index += [f"## {section}", "", "| object | what it is |", "|---|---|"]

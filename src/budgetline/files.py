@@ -30,8 +30,18 @@ UNFINISHED = ".unfinished"
 """Suffix of files that are still being written, or that a killed process has left."""
 MOST_OF_A_NAME = 50
 """Characters of a name that its unfinished file begins with: names must not become too long."""
+MODEL_SUFFIX = ".budgetline"
+"""Usual suffix of model files."""
 OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
 """Paths that begin like this mean files that are already open, such as /dev/stdout."""
+
+
+class ForeignFile(ValueError):
+    """A file that this library has not written, or a damaged one; ``where`` names it."""
+
+    def __init__(self, text: str, where: str = "") -> None:
+        super().__init__(text)
+        self.where = where
 
 
 def encode(kind: str, arrays: Mapping[str, Array], fields: Mapping[str, object]) -> bytes:
@@ -98,9 +108,9 @@ def _manifest(data: bytes, where: str) -> dict[str, Any]:
     return manifest
 
 
-def _not_ours(where: str, problem: object) -> ValueError:
-    found = shown(problem, 300)
-    return ValueError(f"{where} is not a file of budgetline, or it is damaged: {found}. If it was one, copy it again")
+def _not_ours(where: str, problem: object) -> ForeignFile:
+    text = f"{where} is not a file of budgetline, or it is damaged: {shown(problem, 300)}. If it was one, copy it again"
+    return ForeignFile(text, where)
 
 
 def _digest(kind: str, fields: Mapping[str, object], arrays: Mapping[str, Array]) -> str:
@@ -206,4 +216,4 @@ class KeptFile:
 def model_path_for(data: str) -> Path:
     """Return the model file, in this folder, of data that a user has named: heart.budgetline for data/heart.csv.gz."""
     name = Path(data).name
-    return Path(f"{name.split('.')[0] if name.strip('.*?') and '*' not in name else 'model'}.budgetline")
+    return Path(f"{name.split('.')[0] if name.strip('.*?') and '*' not in name else 'model'}{MODEL_SUFFIX}")

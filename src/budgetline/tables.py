@@ -43,7 +43,7 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def frame_of(columns: Mapping[str, Sequence[object]], backend: Backend) -> Any:
-    """Return plain columns as a data frame."""
+    """Return a dict of columns as a data frame."""
     try:
         return nw.from_dict(columns, backend=backend).to_native()
     except ImportError as error:
@@ -55,7 +55,7 @@ class Tabular:
     """A record that is also a table."""
 
     def to_dict(self) -> Mapping[str, Sequence[object]]:
-        """Return the table as plain columns."""
+        """Return the table as a dict of columns."""
         raise NotImplementedError
 
     def to_frame(self, backend: Backend = "pandas") -> Any:

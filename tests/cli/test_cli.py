@@ -323,6 +323,7 @@ def test_plan_is_the_python_api(run, done):
         assert (tuple(row["groups"]), row["optimal"], row["refitted"]) == (plan.groups, plan.optimal, True)
         close([row["cost"], row["value"], row["ratio"]], [plan.cost, plan.value, plan.ratio])
         close(row["explained"], budgetline.budget_curve(plan, X, y).values[-1])
+        close(row["order_explained"], budgetline.budget_curve(model, X, y).at(row["budget"]))
     (only,) = done("plan", "m", "-b", 33, "--exclude", "a", "--include", "rest", "--time-limit", 60)["plans"]
     assert set(only["groups"]) == {"b", "rest"}
     assert "proven best: No other groups within" in " ".join(run("plan", "m", "-b", 31).out.split())
@@ -345,6 +346,7 @@ def test_plans_of_classes_are_estimates_or_refitted(run, done):
         assert (tuple(row["groups"]), row["ratio"], row["refitted"]) == (plan.groups, None, bool(exact))
         close(row["value"], plan.value)
         close(row["explained"], training_curve(plan.model_).values[-1])
+        close(row["order_explained"], budgetline.budget_curve(model, X, y).at(50))
         if exact:
             close(row["explained"], budgetline.budget_curve(plan, X, y).values[-1])
     said = " ".join(run("plan", "m", "-b", 50).out.split())
@@ -352,6 +354,24 @@ def test_plans_of_classes_are_estimates_or_refitted(run, done):
     refitted = run("plan", "m", path, "-t", "ill", "-b", 50).out
     assert "the best found: A short search" in refitted
     assert "estimate" not in refitted
+
+
+def test_plans_say_what_they_maximise_and_what_the_order_explains(run, done):
+    path, given, X, y, _ = write(heart(), "csv")
+    assert run("fit", path, *given, *PLAIN, "--alpha", "0.01", "--correction", 1, "-o", "m").code == 0
+    model = budgetline.load("m")
+    rows, curve = (
+        done("plan", "m", path, "-t", "ill", "-b", 50, "-b", 200)["plans"],
+        budgetline.budget_curve(model, X, y),
+    )
+    said = run("plan", "m", path, "-t", "ill", "-b", 50, "-b", 200).out
+    for row, line in zip(rows, said.splitlines()[1:], strict=False):
+        close(row["order_explained"], curve.at(row["budget"]))
+        assert line.split()[2:5:2] == [f"{100 * row[name]:.1f}" for name in ("explained", "order_explained")]
+    assert (
+        "A plan maximises the explained share less the correction for noise; so a plan may explain less of the "
+        "training data than the order." in " ".join(said.split())
+    )
 
 
 def test_correction_and_start_reach_the_estimator(run, done):
@@ -639,7 +659,7 @@ ERRORS = {
     "column type": ([*FIT, "-g", "type.yaml"], "type.yaml: group 'a': column '1.5' is not in the data"),
     "target in a group": (
         [*FIT, "-g", "with_target.yaml"],
-        "column 'target' is in group 'rest', and --target names it",
+        "column 'target' is in group 'rest', but --target also names it",
     ),
     "unknown column": ([*FIT, "-g", "unknown.yaml"], "unknown.yaml: group 'rest': column 'nope' is not in the data"),
     "unknown target": (["fit", "good.csv", "-t", "nope", "-o", "new"], "--target: column 'nope' is not in good.csv"),
@@ -685,7 +705,7 @@ ERRORS = {
     "empty CSV": (["fit", "empty.csv", "-t", "target", "-o", "new"], "empty.csv cannot be read as CSV"),
     "bad Parquet": (["fit", "bad.parquet", "-t", "y", "-o", "new"], "bad.parquet is not a Parquet file"),
     "no rows": (["fit", "header.csv", "-t", "target", "-o", "new"], "header.csv holds no rows"),
-    "unknown kind of file": (["fit", "file", "-t", "y", "-o", "new"], "give its format: parquet, csv, excel"),
+    "unknown kind of file": (["fit", "file", "-t", "y", "-o", "new"], "pass its format: parquet, csv, excel"),
     "no folder": ([*FIT[:-1], "nope/new"], "cannot write nope/new: there is no folder nope"),
     "file as folder": ([*FIT[:-1], "file/new"], "cannot write file/new: there is no folder file"),
     "output is a folder": ([*FIT[:-1], "."], "it is a folder"),
@@ -713,7 +733,7 @@ ERRORS = {
     "unknown option": ([*FIT, "--nope"], "--nope"),
     "unknown command": (["nope"], "nope"),
     "no argument": (["show"], "MODEL"),
-    "no model": (["show", "good.csv"], "good.csv is not a file of budgetline, or it is damaged"),
+    "no model": (["show", "good.csv"], "good.csv is not a model, or it is damaged: MODEL must be a file written by"),
     "damaged model": (["show", "cut"], "damaged"),
     "damaged model, predict": (["predict", "cut", "good.csv"], "damaged"),
     "positions and names": (["predict", "unnamed", "good.csv"], "the model knows its columns by position"),
@@ -803,7 +823,8 @@ def test_results_go_to_stdout_and_notes_to_stderr(run):
     found = run("fit", path, *given, *PLAIN, "-o", "m")
     lines = found.out.splitlines()
     assert lines[0].split() == ["step", "group", "cost", "cumulative", "gain", "explained", "(training)"]
-    assert len(lines) == 11
+    assert len(lines) == 12
+    assert lines[-2] == "gain: how much a group lowers the training loss, with the ridge penalty"
     assert lines[-1] == "explained: the share of the log loss that the groups remove"
     assert "wrote m: AnytimeClassifier, 9 groups, total cost 323.97" in found.err
     for arguments in (["fit", path, *given, *PLAIN, "-o", "m"], ["predict", "m", path], ["report", "m"]):
@@ -840,7 +861,11 @@ def test_reports_and_exports_are_written(run):
     for name in ("r.html", "r.md", "r.json"):
         assert run("report", "m", path, "-t", "ill", "--cv", 2, "--no-baselines", "-o", name).code == 0
     summary = json.loads(Path("r.json").read_text())
-    assert run("report", "m", path, "-t", "ill", "--cv", 2, "--no-baselines").out.strip() == summary["headline"]
+    printed = run("report", "m", path, "-t", "ill", "--cv", 2, "--no-baselines")
+    headline, values = printed.out.splitlines()
+    assert headline == summary["headline"]
+    assert values.startswith("Held-out ROC AUC is 0.500 with no groups, ")
+    assert values in Path("r.md").read_text().replace("\\", "")
     assert summary["title"] == f"ill in {Path(path).name}"
     assert "<!doctype html>" in Path("r.html").read_text(encoding="utf-8").lower()
     assert run("export", "m", "-o", "m.onnx").out == "inputs: X, stage, budget; outputs: scores, label, probabilities\n"

@@ -63,7 +63,7 @@ def test_all_commands_take_all_styles(name, run, done):
         found["p(yes)"], budgetline.load("m").predict_proba(gaps, available="auto")[:, 1], rtol=1e-9
     )
     told = run("predict", "m", "some.csv").err
-    assert told.endswith("error: column 'age', which the model needs, is not in some.csv\n")
+    assert "error: column 'age', which the model needs, is not in some.csv; --available auto uses " in told
     assert done("report", "m", name, "-t", "buys", "--cv", 2, "--no-baselines")["measure"]["folds"] == 2
     groups = run("groups", name, "-t", "buys").out
     assert list(yaml.safe_load(groups)["groups"]) == ["age", "income", "job", "member"]
@@ -241,5 +241,16 @@ def test_unknown_categories_are_told_after_predictions(run):
     people().to_csv("people.csv", index=False)
     people().assign(job="Cook").to_csv("other.csv", index=False)
     assert run("fit", "people.csv", "-t", "buys", "-o", "m").code == 0
-    assert "warning: column 'job': 300 of 300 values, such as 'Cook', are" in run("predict", "m", "other.csv").err
+    assert "warning: column 'job': 300 of 300 values ('Cook') are unknown" in run("predict", "m", "other.csv").err
+    people().assign(job="Cook")[:1].to_csv("other.csv", index=False)
+    assert "warning: column 'job': 1 of 1 values ('Cook') are unknown" in run("predict", "m", "other.csv").err
     assert "warning" not in run("predict", "m", "people.csv").err
+
+
+def test_a_report_of_other_rows_says_so(run):
+    people().to_csv("people.csv", index=False)
+    people()[:200].to_csv("other.csv", index=False)
+    assert run("fit", "people.csv", "-t", "buys", "-o", "m").code == 0
+    told, fine = (run("report", "m", name, "-t", "buys", "--no-baselines").err for name in ("other.csv", "people.csv"))
+    assert "warning: These are 200 rows, but the model learned from 300:" in told
+    assert "learned from" not in fine

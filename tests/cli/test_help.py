@@ -52,11 +52,14 @@ def models(run):
 
 def test_plans_say_what_their_columns_hold(models, run):
     found = run("plan", "linear", "-b", "3").out
-    assert "budget  cost  explained, training data  proof        groups, in order" in found
+    assert "budget  cost  explained, training data  order at this budget  proof        groups, in order" in found
+    assert "order at this budget: the explained share of the first groups of the order, as" in found
+    assert "correction" not in found
     assert "proven best: No other groups within this budget explain the training rows" in found
     found = run("plan", "classifier", "-b", "3", "--exclude", "thal=7").out
-    assert re.search(r"about \d\d.\d %  the best found", found)
-    assert "about: an estimate. With the training data, near ties may be resolved" in " ".join(found.split())
+    assert re.search(r"about \d\d.\d % +\d\d.\d %  the best found", found)
+    assert "pays for, without --include and --exclude." in " ".join(found.split())
+    assert "about: an estimate. A plan made from the training data may break near ties" in " ".join(found.split())
     found = run("plan", "classifier", "heart.csv", "-t", "ill", "-b", "3", "--exclude", "thal=7").out
     assert "about" not in found
     assert "the best found: A short search" in found

@@ -56,6 +56,18 @@ def test_rankings_are_those_of_the_python_api(heart, run, done):
     assert run("next", "linear", "--available", everything).out.endswith("\nnothing is left to buy\n")
 
 
+def test_estimates_and_chances_are_explained(heart, run):
+    estimates, chance = "\ngains are estimates: ", "\nchance: the chance that the group changes the decision"
+    for arguments, both in (
+        (["linear"], (False, False)),
+        (["model"], (True, False)),
+        (["model", "patients.csv", "--available", "age,cp"], (True, True)),
+        (["model", "--budget", 0], (False, False)),  # there is no table
+    ):
+        said = run("next", *arguments).out
+        assert (estimates in said, chance in said) == both
+
+
 def test_rows_are_ranked_by_chance(heart, done):
     model, patients = budgetline.load("model"), heart[:2]
     same(done("next", "model", "patients.csv", "--available", "age,cp"), model.next_groups(HAVE, X=patients))
@@ -100,7 +112,7 @@ ERRORS = {
         ["linear", "patients.csv", "--available", "age"],
         "DATA is for classification, but linear is a regression",
     ),
-    "nothing available": (["model", "patients.csv"], "DATA needs available groups that the model uses"),
+    "nothing available": (["model", "patients.csv"], "name the groups whose values DATA has: --available A,B"),
     "column": (
         ["model", "patients.csv", "--available", "sex"],
         "column 'sex', which the model needs, is not in patients",

@@ -147,6 +147,7 @@ def test_many_classes_are_refused_with_advice_that_works(run, done):
     found = run("fit", "prices.csv", "-t", "y", *learned, "--task", "classification")
     assert found.code == 0
     assert "warning: y has 60 classes, such as 'A0', 'A1'" in found.err
+    assert "for numbers use AnytimeRegressor (--task regression)\n" in found.err
     data["y"] = data["y"].str[1:]
     data.to_csv("prices.csv", index=False)
     assert "regression: the target 'y' holds numbers" in run("fit", "prices.csv", "-t", "y", *learned).err

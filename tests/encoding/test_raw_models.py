@@ -184,7 +184,8 @@ def test_weights_are_copies_of_rows():
     a.fit(X, score, sample_weight=weight)
     b = clone(a).fit(X.iloc[rows], score[rows])
     assert a.feature_names_out_.tolist() == b.feature_names_out_.tolist()
-    np.testing.assert_allclose(a.predict(X), b.predict(X), rtol=1e-8)
+    seen = X[weight > 0]  # other rows may hold categories that no model knows
+    np.testing.assert_allclose(a.predict(seen), b.predict(seen), rtol=1e-8)
 
 
 UNIT_MODELS = {

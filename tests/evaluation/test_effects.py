@@ -192,7 +192,7 @@ def test_effects_name_the_class_that_up_means():
     effects = model.effects()
     assert "; up means class rich)" in repr(effects)
     assert set(effects.to_dict()["output"]) == {"rich"}
-    assert effects._repr_html_().count("up means class rich") == len(effects)
+    assert effects._repr_html_().count(" means class rich") == len(effects)
     income = effects["income"]
     at = dict(zip(income.axes[0].labels, income.values, strict=True))
     assert at["0"] < 0  # those without income are poor
@@ -222,8 +222,9 @@ def test_plots_show_the_values():
     assert len(places) == len(effects) == len(figure.axes) - 4  # four pairs have colour bars
     figure.draw_without_rendering()
     for ax, effect in zip(places, effects, strict=True):
-        assert ax.get_title(loc="left") == f"{effect.name}: up means class True"
         axis, n = effect.axes[0], len(effect.axes[0].numbers)
+        shows = "blue" if len(effect.axes) == 2 else "up" if n else "right"
+        assert ax.get_title(loc="left") == f"{effect.name}: {shows} means class True"
         if len(effect.axes) == 2:
             np.testing.assert_allclose(ax.images[0].get_array().T, effect.values)
         elif n:
@@ -244,7 +245,7 @@ def test_plots_into_given_axes_and_of_some_columns():
     places = effects.plot(axes, names=["owner"])
     assert all(ax.figure is figure for ax in places)
     titles = [ax.get_title(loc="left") for ax in places]
-    assert titles == [f"owner: up means class {name}" for name in ("high", "low", "middle")]
+    assert titles == [f"owner: right means class {name}" for name in ("high", "low", "middle")]
     with pytest.raises(ValueError, match="15 effects need 15 axes, got 3"):
         effects.plot(axes)
     with pytest.raises(ValueError, match="no group is bought"):

@@ -135,6 +135,7 @@ def test_costs_of_integer_names_may_be_given_by_integer():
         ([1, -1], "cost of group 'b' .* -1"),
         ([np.inf, 1], "cost of group 'a' .* inf"),
         (["cheap", 1], "cost of group 'a' is not a number: 'cheap'"),
+        (["1,5", 1], "cost of group 'a' is not a number: '1,5'; write it like 1.5"),
         ([1, None], "cost of group 'b' is not a number: None"),
         ([1, 1j], "cost of group 'b' is not a number"),
         ([[1], [2]], "cost of group 'a' is not a number"),
@@ -148,6 +149,7 @@ def test_costs_of_integer_names_may_be_given_by_integer():
         ({2.0, 1.0}, "each of the 2 groups"),
         ({"a": 1}, "no cost for group 'b'"),
         ({"a": 1, "b": 2, "c": 3}, "unknown group 'c'; the groups are 'a', 'b'"),
+        ({"a": 1, "B": 2}, "unknown group 'B' .did you mean 'b'"),
     ],
 )
 def test_bad_costs_are_named(costs, message):

@@ -7,7 +7,7 @@ import pytest
 from reference_shared import Shop
 from truth import SINGULAR, Problem, check_verified, make
 
-from budgetline import AnytimeRegressor, FeatureGroups
+from budgetline import AnytimeClassifier, AnytimeRegressor, FeatureGroups, FixedOrder
 from budgetline.optimality import next_groups, plan, plans
 
 pytestmark = pytest.mark.quick_cases(2)
@@ -167,3 +167,64 @@ def test_plans_are_functions_of_a_fitted_model():
         assert plan(model, budget, **conditions).groups == found.groups
         assert [each.groups for each in plans(model, [budget, 0.0], **conditions)] == [found.groups, ()]
         assert next_groups(model, ["g1"]).groups == fitted.next_groups(["g1"]).groups
+
+
+LOSSES = ("squared_error", "log_loss", "softmax", "poisson")
+
+
+def fitted(loss, seed, correction):
+    """Return a model of seven groups of related columns, some of which share a cost, and its data."""
+    rng = np.random.default_rng([seed, 11])
+    X = rng.normal(size=(90, 10)) @ (np.eye(10) + 0.5 * rng.normal(size=(10, 10)))
+    X[:, 5:] = np.exp(X[:, 5:] / 2)  # skewed, so that quadratic models of the risk are poor
+    scores = X @ rng.normal(size=(10, 3)) * 0.6
+    parts = {"a": [0, 5], "b": [1], "c": [2, 6], "d": [3], "e": [4, 7], "f": [8], "g": [9]}
+    shared = {"visit": (float(rng.integers(1, 4)), ["b", "d", "f"])}
+    groups = FeatureGroups(parts, rng.integers(1, 6, size=7).astype(float), shared=shared, requires={"e": ["b"]})
+    y = {
+        "squared_error": scores[:, 0] + rng.normal(size=90),
+        "log_loss": (scores[:, 0] - np.median(scores[:, 0]) + rng.logistic(size=90) > 0).astype(int),
+        "softmax": np.argmax(scores + rng.gumbel(size=scores.shape), axis=1),
+        "poisson": rng.poisson(np.exp(np.clip(scores[:, 0] / 2, -3, 2))).astype(float),
+    }[loss]
+    kind = AnytimeClassifier if loss in ("log_loss", "softmax") else AnytimeRegressor
+    given = {"loss": loss} if loss == "poisson" else {}
+    return kind(groups, alpha=1e-2, correction=correction, **given).fit(X, y), X, y
+
+
+def values_of(model, X, y, sets):
+    """Return what a plan maximises of every set of names, from a fit to its groups."""
+    penalties, place = model.model_.penalties, {name: g for g, name in enumerate(model.model_.groups.names)}
+    found = []
+    for names in sets:
+        only = type(model)(**model.get_params() | {"schedule": FixedOrder(names), "correction": 0}).fit(X, y).sequence_
+        lost = 0.0 if penalties is None else penalties[[place[name] for name in names]].sum() / only.null_value
+        found.append(only.explained[-1] - lost)
+    return found
+
+
+@pytest.mark.parametrize("refit", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_larger_budget_never_gets_a_worse_set(loss, refit):
+    for seed in (3, 5, 9, 83):
+        model, X, y = fitted(loss, seed, float(seed % 2))
+        rows = {"X": X, "y": y} if refit else {}
+        for conditions in ({}, {"exclude": ["c"]}):
+            found = model.plans([9, 0, 3, 4, 2, 7, 12, 6, 5], time_limit=0, **conditions, **rows)
+            values = [each.value for each in (found[k] for k in (1, 4, 2, 3, 8, 7, 5, 0, 6))]
+            assert (np.diff(values) >= -1e-12).all()
+            assert all(plan.cost <= budget for plan, budget in zip(found, (9, 0, 3, 4, 2, 7, 12, 6, 5), strict=True))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_plans_are_no_worse_than_the_order_and_the_best_single_group(loss):
+    for seed in (0, 9):
+        model, X, y = fitted(loss, seed, float(seed % 2))
+        for budget in (4, 6, 10):
+            plan = model.plan(budget, X=X, y=y)
+            singles = model.next_groups(budget=budget)
+            best = int(np.argmax(singles.gains))
+            simple = [(*singles.along[best], singles.groups[best])]
+            if stage := model.sequence_.stage_at(budget):
+                simple.append(model.sequence_.groups[:stage])
+            assert plan.value >= max(values_of(model, X, y, simple)) - 1e-8

@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from budgetline import AnytimeClassifier, AnytimeRegressor, budget_curve, cross_val_budget_curve, make_report
+from budgetline import (
+    AnytimeClassifier,
+    AnytimeRegressor,
+    FeatureGroups,
+    budget_curve,
+    cross_val_budget_curve,
+    make_report,
+)
 from budgetline.datasets import load_heart
 from budgetline.optimality.next_groups import next_groups
 from budgetline.report.builders import (
+    costs_differ,
     describe,
     effects_record,
     left_out,
@@ -32,9 +40,11 @@ def test_explained_is_what_a_curve_says(fitted):
     report, record = make_report(model), model_record(model.model_)
     np.testing.assert_allclose([step.explained for step in report.sequence], truth[1:], rtol=1e-9)
     np.testing.assert_allclose(record["sequence"]["explained"], truth[1:], rtol=1e-9)
-    everything = plan_record(model.plan(float(model.sequence_.costs.sum())))
+    total = float(model.sequence_.costs.sum())
+    everything = plan_record(model.plan(total), model.model_, total)
     assert set(everything["groups"]) == set(model.sequence_.groups)
     assert everything["explained"] == pytest.approx(truth[-1], rel=1e-6)
+    assert everything["order_explained"] == pytest.approx(truth[-1], rel=1e-9)
     assert record["total_cost"] == report.total_cost
 
 
@@ -77,3 +87,10 @@ def test_a_method_is_judged_up_to_the_same_cost_on_all_folds(fitted):
     np.testing.assert_allclose(found.errors, at.std(axis=0, ddof=1) / np.sqrt(3))
     alone = method_record("m", "", folds[:1], 50.0, (10.0,))
     assert (alone.timeliness_error, alone.errors) == (None, (None,))
+
+
+def test_pairs_which_are_free_make_no_difference_of_costs():
+    equal = FeatureGroups({"a": [0], "b": [1]}, [2, 2])
+    assert not costs_differ(equal.with_free({"a × b": ["a", "b"]}))
+    assert costs_differ(equal.with_costs([2, 0]))
+    assert costs_differ(FeatureGroups({"a": [0], "b": [1]}, [2, 2], shared={"visit": (1, ["a", "b"])}))

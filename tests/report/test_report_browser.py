@@ -520,6 +520,10 @@ def test_the_threshold_shows_what_the_record_says(churn, width, visit, tmp_path)
         shown = page.locator("#called td.num").all_text_contents()
         assert shown == [percent(value) for value in values]
         assert f"With {budget} of 4 groups" in page.locator("#threshold-what").text_content()
+        table = page.locator(".thresholds .scroll table")
+        assert table.locator("th").first.text_content() == f"threshold, with {budget} of 4 groups"
+        half = table.locator("tbody tr", has_text="50 %").first.locator("td").all_text_contents()
+        assert half == [percent(value) for value in found.called(budget, found.thresholds.index(0.5))]
         assert slider.get_attribute("aria-valuetext") == f"{100 * found.thresholds[k]:g} %"
     scroll, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert scroll <= inner

@@ -1,5 +1,6 @@
 """The effects of a report: those of the model, few enough, with a rug from the data, and names that stay text."""
 
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from budgetline import AnytimeClassifier, AnytimeRegressor, Encoding, make_report
+from budgetline.evaluation.pictures import short
 
 EVIL = "</text></svg><script>alert(1)</script>"
 
@@ -115,7 +117,37 @@ def test_a_flag_of_two_codes_has_its_own_effect(encoding):
 def test_two_classes_say_what_up_means(raw):
     report = make_report(fitted(raw, np.where(raw[1] > 0, "ill", "well")))
     assert {effect.output for effect in report.effects} == {"well"}
-    assert report.to_html().count("up means class well</figcaption>") == len(report.effects)
+    html, kinds = report.to_html(), ("up", "right", "blue")  # curves, bars, heat maps
+    counts = [html.count(f"{kind} means class well</figcaption>") for kind in kinds]
+    heat, curves = (sum(map(is_one, report.effects)) for is_one in (lambda e: len(e.axes) == 2, is_curve))
+    assert counts == [curves, len(report.effects) - curves - heat, heat]
+    assert min(counts) > 0
+
+
+def is_curve(effect):
+    return len(effect.axes) == 1 and bool(effect.axes[0].numbers)
+
+
+def test_curves_and_bars_share_one_axis(raw):
+    report = make_report(fitted(raw, raw[1] > 0))
+    alone = [effect for effect in report.effects if len(effect.axes) == 1]
+    ends = min(low for low, _ in (e.reach for e in alone)), max(high for _, high in (e.reach for e in alone))
+    for effect, picture in zip(report.effects, report.pictures, strict=True):
+        assert picture in report.to_html()
+        if is_curve(effect):
+            assert all(f">{short(end)}</text>" in picture for end in ends)
+        elif len(effect.axes) == 1:
+            widths = [float(width) for width in re.findall(r'<rect[^>]*? width="([\d.]+)"', picture)]
+            np.testing.assert_allclose(widths, np.abs(effect.values) * (288 - 116) / (ends[1] - ends[0]), atol=0.06)
+        else:
+            assert picture == effect.picture
+
+
+def test_separate_marks_are_explained(raw):
+    text = "Separate marks beside a curve are values such as 0 or missing"
+    assert text not in make_report(fitted(raw, raw[1] > 0)).to_markdown()
+    X = raw[0].assign(gaps=np.where(np.arange(300) % 5, raw[1], np.nan))
+    assert text in make_report(fitted((X,), raw[1] > 0)).to_markdown()
 
 
 def test_behind_a_pipeline_the_rug_is_transformed():

@@ -31,7 +31,7 @@ from budgetline.sequencing.schedules import FixedOrder
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GroupLassoPath(AnytimeRegressor):
-    """Group lasso path with cost-weighted penalties, which orders the groups: the paper's Sparse baseline.
+    """Baseline that orders the groups by a group lasso path with cost-weighted penalties ("Sparse" in the paper).
 
     For each λ on a decreasing grid, the estimator solves
 
@@ -39,10 +39,10 @@ class GroupLassoPath(AnytimeRegressor):
 
     where X is standardised and y is centred. The path is computed from moments alone or, if X is wide, from the columns
     of X. The groups are ordered by the first λ at which their coefficients are nonzero. If several groups enter at the
-    same λ, the group that was closest to entering at the previous λ comes first, i.e. the group whose gradient has the
-    largest norm per unit of cost. Groups that never enter come last, ordered by the same measure at the end of the
-    path. If X is wide, they are left out unless ``max_groups`` exceeds the number of groups that enter. Free groups are
-    not penalised. They come first, ordered by the gain that each achieves on its own.
+    same λ, the group that was closest to entering at the previous λ comes first: its gradient has the largest norm per
+    unit of cost. Groups that never enter come last, ordered by the same measure at the end of the path. If X is wide,
+    they are left out unless ``max_groups`` exceeds the number of groups that enter. Free groups are not penalised. They
+    come first, ordered by the gain that each achieves on its own.
 
     In the penalty, a shared cost is divided evenly among the groups that share it, and the cost of a required group is
     divided among this group and the groups that require it. A required group is moved before the groups that require
@@ -53,8 +53,8 @@ class GroupLassoPath(AnytimeRegressor):
     feature_groups : FeatureGroups, mapping, list of column lists, labels, or None
         The groups of columns. If None, every column is a group.
     costs : mapping name -> cost, sequence, or None
-        Costs of the groups. If None, they are taken from ``feature_groups``. If it has no costs either, every group
-        costs 1.
+        Costs of the groups. If None, the costs of ``feature_groups`` are used, or a cost of 1 per group if it has
+        none.
     cost_sensitive : bool
         Whether to weight the penalty of each group by its cost. If False, all weights are 1, even for free groups.
     alpha, encoding
@@ -63,15 +63,15 @@ class GroupLassoPath(AnytimeRegressor):
         Whether to refit the model of each prefix by least squares. If False, the model is the shrunken solution of the
         lasso itself, at the smallest λ before the next group enters or, for the last group, at the end of the path.
     max_groups : int or None
-        Maximum number of groups in the sequence. The path ends at the first λ at which more groups have entered. If
-        None, the sequence contains all groups or, if X is wide, all groups that enter.
+        Maximum number of groups in the sequence. The path ends at the first λ at which more than this number of groups
+        have entered. If None, the sequence contains all groups or, if X is wide, all groups that enter.
     n_lambdas : int
         Number of values of λ, evenly spaced on a log scale. The grid starts at the smallest λ at which no group enters.
     lambda_ratio : float
         Ratio of the smallest λ to the largest.
     tol : float
-        Tolerance. A solution is accepted if the violations of the optimality conditions, relative to λ·cost, and the
-        duality gap, relative to the variance of y, do not exceed it.
+        Tolerance for convergence. A solution is accepted if the violations of the optimality conditions, relative to
+        λ·cost, and the duality gap, relative to the variance of y, do not exceed ``tol``.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class GroupLassoPath(AnytimeRegressor):
     path_intercept_ : array of shape (L,) or (L, P)
         The lasso's intercepts at every λ.
     dual_gaps_ : array of shape (L,)
-        The duality gaps of the objective above.
+        The duality gap of the objective above, at every λ.
     entry_lambdas_ : array of shape (groups,)
         The first λ at which the coefficients of each group are nonzero, in the order of ``feature_groups_``. It is
         infinite for free groups and NaN for groups that never enter.

@@ -42,7 +42,7 @@ class Certified(NamedTuple):
 class Certificate(Tabular):
     """What a sequence explains on the training data at every budget, and a bound on what any set of groups can explain.
 
-    The bounds are proven, and `verify` checks the proof.
+    The bounds are proven, and `verify` checks the proof. Values are in units of F, the reduction of the training risk.
 
     Attributes
     ----------
@@ -61,28 +61,28 @@ class Certificate(Tabular):
     bounds : float array of shape (B,)
         The bound on the value of any affordable set at each budget.
     everything : float
-        F of all groups that are not excluded, minus the penalties of the included groups. If the columns are too close
-        to linear dependence to compute F, R(∅) is used instead.
+        F of all groups that are not excluded, minus the penalties of the included groups. If the columns are so close
+        to linear dependence that F cannot be computed, R(∅) is used instead.
     null_value : float
         R(∅), the risk without any group.
     gamma : float
         γ of the theorems, the smallest eigenvalue of the whitened covariance.
     included, excluded : bool arrays of shape (J,)
-        The groups that must, or must not, be in a set. For the certificate of a sequence, there are no such groups.
-        Otherwise, the bounds apply only to sets that contain every included group and no excluded group, and other sets
-        may explain more.
+        The groups that must, or must not, be in a set. For the certificate of a sequence, there are no such groups. For
+        a plan, the bounds apply only to sets that contain every included group and no excluded group; other sets may
+        explain more.
     blocks : float array
-        The entries of Δ_1, …, Δ_J, one block after another, with C − blockdiag(Δ_g) ⪰ 0. If the array is empty, there
-        is no proof, and the only bound is F of all groups.
+        The entries of the matrices Δ_1, …, Δ_J, one after another, with C − blockdiag(Δ_g) ⪰ 0. If the array is empty,
+        there is no proof, and the only bound is F of all groups.
     duals : array of shape (duals, columns, targets)
         The dual vectors u for the standardised columns, ordered by group. The mathematics page defines them.
     leaf_budget : int array of shape (leaves,)
-        For each leaf, the position of its budget in ``budgets``.
+        For each leaf of the search tree, the position of its budget in ``budgets``.
     leaf_dual : int array of shape (leaves,)
         For each leaf, the position of its dual vector in ``duals``.
     leaf_included, leaf_excluded : bool arrays of shape (leaves, J)
-        For each leaf, the groups that a set must, or must not, contain. With its dual vector, the leaf bounds the value
-        of all such sets at its budget.
+        For each leaf, the groups that a set must, or must not, contain. The dual vector of the leaf gives a bound on
+        the value of all such sets at its budget.
     weights : array, or None
         Penalty weights ω_d of the columns, ordered by group. The ridge penalty is alpha/2 Σ ω_d w_d². None means that
         all weights are 1.
@@ -153,7 +153,7 @@ class Certificate(Tabular):
     def timeliness(self, stop: float | None = None) -> Certified:
         """Return the timeliness of the sequence, a bound on the timeliness of any sequence, and their ratio.
 
-        Timeliness is the mean over all budgets up to ``stop``, by default the cost of all groups. If groups are
+        Timeliness is the mean value over all budgets up to ``stop``, by default the cost of all groups. If groups are
         excluded, the bound applies to sequences without them. If groups are included, timeliness is not available,
         because every sequence starts without any groups.
         """
@@ -167,7 +167,7 @@ class Certificate(Tabular):
         return Certified(value, most, 1.0 if nothing else float(_ratios(value, most)))
 
     def curve(self) -> BudgetCurve:
-        """Return the bound as a curve of F/R(∅), which can be drawn above the curve of the sequence."""
+        """Return the bound as a curve of explained shares F/R(∅), which can be drawn above the sequence's curve."""
         values = np.append(self.bounds, self.everything) / self._scale  # a bound holds up to its budget
         label = f"{SOME_SETS}{self._about()}" if self.condition else "bound"
         return BudgetCurve(np.append(0.0, self.budgets), values, label=label)
@@ -181,7 +181,8 @@ class Certificate(Tabular):
     def verify(self, moments: Moments) -> None:
         """Check every claim of the certificate against the moments of the training data.
 
-        A ValueError names the first claim that is wrong. The verifier shares no code with the search.
+        If a claim is wrong, a ValueError is raised that names the first such claim. The verifier shares no code with
+        the search.
         """
         verify(self, moments)
 
@@ -191,7 +192,7 @@ class Certificate(Tabular):
 
     @classmethod
     def load(cls, path: PathName) -> Certificate:
-        """Read a certificate from the file at ``path``; it proves nothing until `verify` has checked it."""
+        """Read a certificate from the file at ``path``; do not rely on it before `verify` has checked it."""
         return from_bytes(KIND, cls, read(path), str(path), _checked)
 
     @property
@@ -221,7 +222,7 @@ class Certificate(Tabular):
         return -float(np.expm1(-self.gamma)) if self.feature_groups.prices.additive else None
 
     def to_dict(self) -> dict[str, list[float]]:
-        """Return the table as plain columns: budget, achieved and bound (values of F), and certified (their ratio)."""
+        """Return a dict of columns: budget, achieved and bound (values of F), and certified (their ratio)."""
         columns = (self.budgets, self.achieved, self.bounds, self.ratios)
         return {name: column.tolist() for name, column in zip(HEADER, columns, strict=True)}
 

@@ -226,15 +226,21 @@ class BestSet:
 def best_sets(
     problem: Quadratic, conditions: Conditions, budgets: Iterable[float], time_limit: float, progress: Progress
 ) -> tuple[BestSet, ...]:
-    """Return the best set for every budget; they share Δ and the time."""
+    """Return the best set for every budget; they share Δ and the time.
+
+    No set is worse than that of a smaller budget.
+    """
     searches = [SetSearch(problem, conditions, budget) for budget in budgets]
-    found = []
+    rising = sorted(range(len(searches)), key=lambda k: searches[k].budget)
+    found, smaller = dict[int, BestSet](), conditions.included
     with one_blas_thread(), TimeLimit(time_limit, progress) as clock:
         separation = separate(problem, clock.start + SEPARATING * clock.limit)
-        for k, search in enumerate(searches):
+        for done, k in enumerate(rising):
             now = time.monotonic()
-            found.append(search.solve(separation, now + (clock.end - now) / (len(searches) - k), clock))
-    return tuple(found)
+            deadline = now + (clock.end - now) / (len(searches) - done)
+            found[k] = searches[k].solve(separation, deadline, clock, smaller)
+            smaller = found[k].chosen
+    return tuple(found[k] for k in range(len(searches)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,11 +261,11 @@ class SetSearch:
         ends = now + (deadline - now) / 2, deadline
         return [self._exchanged(self._start(by_cost), end) for by_cost, end in zip((True, False), ends, strict=True)]
 
-    def solve(self, separation: Separation, deadline: float, clock: TimeLimit) -> BestSet:
-        """Start from good sets, and prove the better one optimal or find a better one."""
+    def solve(self, separation: Separation, deadline: float, clock: TimeLimit, smaller: Mask) -> BestSet:
+        """Start from good sets and that of a smaller budget, and prove the best optimal or find a better one."""
         problem, now = self.problem, time.monotonic()
         search = Search(problem, np.array([self.budget]), self.conditions, separation)
-        for chosen in self.good(now + EXCHANGING * (deadline - now)):
+        for chosen in (*self.good(now + EXCHANGING * (deadline - now)), smaller):
             search.know(chosen)
         search.run(deadline, SAME_VALUE * search.most, clock.tick)
         chosen, value = search.sets[0], float(search.values[0])

@@ -20,7 +20,7 @@ from budgetline.cli.options import PANELS, flattened
 from budgetline.cli.predicting import export, predict
 from budgetline.cli.printing import EXPECTED, line_of, tell
 from budgetline.cli.starting import demo, groups, inspect
-from budgetline.messages import cut, printable
+from budgetline.messages import cut, printable, shown
 
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 """The exception that typer raises for wrong options; its module depends on the version of typer."""
@@ -33,6 +33,8 @@ EXIT_CODES = (
 PLAIN = {"bool": "", "str": "TEXT", "path": "FILE", **dict.fromkeys(("int", "int range"), "N")}
 PLAIN |= dict.fromkeys(("float", "float range"), "X")
 """Names of option values in the help, by typer's names for their types."""
+NO_NUMBERS = {"float_parsing": "number", "int_parsing": "whole number"}
+"""Errors of values that are no numbers, by their names in pydantic, which reads the values for typer."""
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, inspect, groups, fit, show, curve, predict, plan, next_, report, explore, certify, export
 )  # fmt: skip
@@ -112,7 +114,7 @@ def _run(arguments: Sequence[str]) -> int:
         try:
             code = _command_line().main(args=list(arguments), prog_name="budgetline", standalone_mode=False)
         except USAGE_ERROR as error:
-            return _refused(error.format_message().replace("Value error, ", ""))
+            return _refused(_usage_text(error))
         except BrokenPipeError:  # the reader of stdout has seen enough
             return 1
         except EXPECTED as error:
@@ -120,6 +122,17 @@ def _run(arguments: Sequence[str]) -> int:
         except (KeyboardInterrupt, typer.Abort):
             return 130
     return code if isinstance(code, int) else 0
+
+
+def _usage_text(error: typer.BadParameter) -> str:
+    """Return what is wrong with the options; typer does not name a value that is no number, or out of range."""
+    found: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
+    if not found or found[0]["type"] == "value_error" or error.param is None:
+        return error.format_message().replace("Value error, ", "")
+    name, kind, value = max(error.param.opts, key=len), found[0]["type"], shown(found[0]["input"])
+    if kind in NO_NUMBERS:
+        return f"{name}: {value} is not a {NO_NUMBERS[kind]}"
+    return f"{name}: {found[0]['msg'].replace('Input should', 'must')}, not {value}"
 
 
 def _refused(text: str) -> int:

@@ -126,10 +126,11 @@ class Files:
         weight: str | None = None,
         qid: str | None = None,
         absent: Collection[str] = (),
+        advice: str = "",
     ) -> Source:
         """Open the files with the columns of a model, or with those that ``only`` some columns of its design need.
 
-        Columns that are known to be ``absent`` are left out.
+        Columns that are known to be ``absent`` are left out. ``advice`` says what to do if another column is missing.
         """
         names, encoding = model.source.names, model.encoding
         if names is None:
@@ -139,7 +140,7 @@ class Files:
         needed = [name for name in wanted if name not in absent]
         if missing := [name for name in needed if name not in self.numeric]:
             where = f"{self.place}{did_you_mean(missing[0], self.numeric)}"
-            raise Refused(f"column {shown(missing[0])}, which the model needs, is not in {where}")
+            raise Refused(f"column {shown(missing[0])}, which the model needs, is not in {where}{advice}")
         self.check_numbers(needed if encoding is None else (), "the model was fitted with numbers")
         source = self.source(target, needed, weight=weight, qid=qid, raw=encoding is not None)
         return source if encoding is None else source.reading(encoding.kinds)
@@ -250,6 +251,9 @@ def evaluation_source(
 ) -> tuple[Source, str]:
     """Open data with the columns of a model; return also the target: by default the only column it does not know."""
     options = columns_for(task_name(model), files, options, fold_by)
+    for option, name in {**options.roles, "--fold-by": fold_by}.items():
+        if name is not None and name in (model.source.names or ()):
+            raise Refused(f"{option}: the model uses {shown(name)} as a feature")
     target = options.target
     if target is None:
         taken = {*(model.source.names or ()), *options.roles.values(), fold_by}
@@ -300,17 +304,19 @@ def check_output(path: Path | None, *suffixes: str, inputs: Iterable[Path | None
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Name the output file in errors that occur while it is written."""
+def writing(path: Path) -> Iterator[str]:
+    """Name the output file in errors that occur while it is written; yield its name, and whether it is replaced."""
     try:
-        yield
+        target = target_of(path)
+        yield f"{path} (replaced)" if target is not None and target.exists() else str(path)
     except OSError as error:
         if error.filename in (None, str(path)):  # errors of reading name their own file
             raise Refused(f"cannot write {path}: {error.strerror or error}") from error
         raise
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file, in full or not at all."""
-    with writing(path):
+def write_text(path: Path, text: str) -> str:
+    """Write a text file, in full or not at all; return its name, and whether it was replaced."""
+    with writing(path) as written:
         write_atomically(path, text.encode("utf-8"))
+    return written

@@ -31,9 +31,12 @@ from budgetline.report.builders import (
 from budgetline.report.content import CertifiedShare
 from budgetline.report.formatting import PAIRS, amount, at_least, share
 
-HEADER = ("budget", "cost", "explained, training data", "proof", "groups, in order")
+HEADER = ("budget", "cost", "explained, training data", "order at this budget", "proof", "groups, in order")
+ORDER = "order at this budget: the explained share of the first groups of the order, as many as the budget pays for"
+ESTIMATED_GAINS = "gains are estimates: the order, whose gains come from fits, may rank these groups differently"
+CHANCE = "chance: the chance that the group changes the decision, on average over the rows of DATA"
 ESTIMATED = (
-    "about: an estimate. With the training data, near ties may be resolved differently. To plan from the training "
+    "about: an estimate. A plan made from the training data may break near ties differently. To plan from the training "
     "data, which may select other groups, run: {}"
 )
 
@@ -82,28 +85,30 @@ def plan(
             budget, include=inside, exclude=outside, time_limit=time_limit,
             progress=printer.progress, **rows,
         )  # fmt: skip
-    records = [{"budget": each, **plan_record(plan)} for each, plan in zip(budget, plans, strict=True)]
+    pairs = zip(budget, plans, strict=True)
+    records = [{"budget": each, **plan_record(plan, found.model_, each)} for each, plan in pairs]
     again = f"budgetline plan {quote(str(model))} DATA -t TARGET" + "".join(f" -b {amount(each)}" for each in budget)
-    _print_plans(records, again, printer)
+    _print_plans(records, ORDER + ", without --include and --exclude" * bool(inside or outside), again, printer)
     if any(pairs_bought(each.model_) for each in plans):
         printer.say(PAIRS)
     if output is not None:
-        with writing(output):
+        with writing(output) as written_to:
             save(plans[0], output)
-        printer.note(f"wrote {output}: a model of this plan")
+        printer.note(f"wrote {written_to}: a model of this plan")
     written = {} if output is None else {"written": str(output)}
     printer.document({"model": str(model), "loss": found.model_.family.loss, "plans": records, **written})
 
 
-def _print_plans(records: list[dict[str, Any]], again: str, printer: Printer) -> None:
-    cells, meanings = [], dict[str, None]()
+def _print_plans(records: list[dict[str, Any]], order: str, again: str, printer: Printer) -> None:
+    cells, meanings = [], dict.fromkeys([f"{order}."])
     for row in records:
         estimated = row["ratio"] is None and not row["refitted"]
         meanings |= dict.fromkeys([f"{row['proven']}: {row['meaning']}"] + [ESTIMATED.format(again)] * estimated)
         explained = "about " * estimated + share(row["explained"])
         names = in_line(row["groups"]) or "none"
-        cells.append([amount(row["budget"]), amount(row["cost"]), explained, row["proven"], names])
-    printer.table(HEADER, cells, left={3, 4})
+        of_order = share(row["order_explained"])
+        cells.append([amount(row["budget"]), amount(row["cost"]), explained, of_order, row["proven"], names])
+    printer.table(HEADER, cells, left={4, 5})
     printer.say()
     for meaning in meanings:
         printer.paragraph(meaning)
@@ -139,6 +144,10 @@ def next_(
     printer.say(f"available: {in_line(ranking.available) or 'nothing'}; cost {amount(cost)}\n")
     nothing = "nothing is left to buy" + " within the budget" * (budget is not None)
     printer.say(str(ranking) if len(ranking) else nothing)
+    if len(ranking) and not found.squared_error:
+        printer.say(ESTIMATED_GAINS)
+    if len(ranking) and X is not None:
+        printer.say(CHANCE)
     if ranking.unknown:
         printer.say(f"not ranked, because the sequence ended before them: {in_line(ranking.unknown)}")
     printer.document({"model": str(model), **next_record(found, ranking)})
@@ -154,7 +163,7 @@ def _columns_of(model: AnytimeModel, available: list[str]) -> Positions:
 def _rows(files: Files, model: AnytimeModel, columns: Positions, printer: Printer) -> object:
     """Read columns of all rows; with an encoding, the raw columns of these columns."""
     if not columns.size:
-        raise Refused("DATA needs available groups that the model uses: name them with --available A,B")
+        raise Refused("to rank groups for the rows of DATA, name the groups whose values DATA has: --available A,B")
     return files.read_all(files.source_for(model, None, columns), printer, f"a ranking for {files.place}").X
 
 

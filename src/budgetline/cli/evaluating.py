@@ -26,6 +26,8 @@ from budgetline.report.builders import (
     task_name,
 )
 from budgetline.report.formatting import amount, count, number
+from budgetline.report.sentences import subline
+from budgetline.sequencing.schedules import FixedOrder
 
 RANKS = ("ndcg", "map")
 """Ranking metrics, without their ``@k``."""
@@ -40,8 +42,10 @@ def show(model: options.ModelFile, *, printer: Printer) -> None:
     record = model_record(found)
     labels = in_line(class_names(found))
     printer.say(f"{model}: {found.estimator}, {record['task']}" + (f" ({labels})" if 0 < len(labels) < 40 else ""))
-    total, groups = amount(float(found.sequence.costs.sum())), groups_with_columns(found)
-    printer.say(f"{found.source.n_features} columns in {count(len(groups), 'group')}, total cost {total}\n")
+    groups, steps = list(groups_with_columns(found)), found.sequence
+    bought = f"{sum(name in groups for name in steps.groups)} of {count(len(groups), 'group')} bought"
+    costs = f"total cost {amount(float(steps.costs.sum()))} of {amount(found.groups.cost_of(groups))}"
+    printer.say(f"{count(found.source.n_features, 'column')}, {bought}, {costs}\n")
     printer.sequence(found)
     for name, (cost, members) in found.groups.shared.items():
         printer.say(f"shared: {shown(name)} {amount(cost)}, by {in_line(members)}")
@@ -49,7 +53,10 @@ def show(model: options.ModelFile, *, printer: Printer) -> None:
         if required := found.groups.requires.get(name):
             printer.say(f"{printable(name)} requires {in_line(required)}")
     printer.say()
-    printer.paragraph("Settings: " + ", ".join(f"{name} {value}" for name, value in setting_texts(found).items()))
+    settings = setting_texts(found)
+    if isinstance(found.settings.get("schedule"), FixedOrder):  # the table shows it
+        del settings["schedule"]
+    printer.paragraph("Settings: " + ", ".join(f"{name} {value}" for name, value in settings.items()))
     if chosen := how_chosen(found):
         printer.say(chosen)
     printer.document({"model": str(model), **record})
@@ -133,10 +140,11 @@ def report(
             certificate=None if certify is None else found.certificate(time_limit=certify, progress=printer.progress),
         )  # fmt: skip
     if place is not None:
-        with writing(place):
+        with writing(place) as written:
             summary.write(place)
-        printer.note(f"wrote {place}")
+        printer.note(f"wrote {written}")
     printer.say(printable(summary.headline))
+    printer.say(printable(subline(summary)))
     if summary.warning:
         printer.warn(printable(summary.warning))
     if not summary.measure.folds:

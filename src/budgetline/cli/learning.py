@@ -48,7 +48,7 @@ def fit(
     ] = None,
     max_cost: Annotated[float | None, Option(min=0, help="Spend at most this much.")] = None,
     max_groups: Annotated[int | None, Option(metavar="N", min=1, help="Stop after N groups.")] = None,
-    all_groups: Annotated[bool, Option("--all-groups", help="Also buy groups that bring no gain on new rows.")] = False,
+    all_groups: options.AllGroups = False,
     cv: options.NumberOfFolds = None,
     no_cv: Annotated[bool, Option("--no-cv", help="Do not cross-validate; choose alpha from the data.")] = False,
     fold_by: options.FoldBy = None,
@@ -58,6 +58,8 @@ def fit(
     printer: Printer,
 ) -> None:
     """Learn the order of the groups and a model for every budget, and write them to one file.
+
+    Most runs need only --target and --groups.
 
     Example: budgetline fit heart.csv -t disease -g heart.yaml
     """
@@ -75,9 +77,9 @@ def fit(
     }  # fmt: skip
     number = _number_of_folds(cv, no_cv, fold_by, found, learning.alpha, printer)
     model = _fitted(found, number, settings, printer)
-    with writing(output):
+    with writing(output) as written:
         save(model, output)
-    _print(model.model_, output, data, target, printer)
+    _print(model.model_, output, written, data, target, printer)
     if learning.groups is None:
         _say_how_to_set_prices(data, output, target, printer)
 
@@ -147,10 +149,15 @@ def _fitted(found: LearningData, folds: int | None, settings: dict[str, Any], pr
     return fitted
 
 
-def _print(model: AnytimeModel, output: Path, place: str, target: TargetOptions, printer: Printer) -> None:
-    """Print the sequence, the name of the file, and the next commands."""
+def _print(
+    model: AnytimeModel, output: Path, written: str, place: str, target: TargetOptions, printer: Printer
+) -> None:
+    """Print the sequence, what was written, and the next commands."""
     sequence = model.sequence
     printer.sequence(model)
+    if shared := model.groups.shared:
+        costs = some(shared.items(), of=lambda item: f"{name_of(item[0])} ({amount(item[1][0])})")
+        printer.say(f"the first group that needs a shared cost pays it: {costs}")
     if model.encoding is not None and (rare := model.encoding.all_rare):
         what = f"text columns whose values are all too rare to learn from: {some(rare, of=name_of)}"
         printer.warn(
@@ -160,7 +167,7 @@ def _print(model: AnytimeModel, output: Path, place: str, target: TargetOptions,
     bought = groups_with_columns(model)
     groups = count(sum(name in bought for name in sequence.groups), "group")  # without pairs of columns
     total = amount(float(sequence.costs.sum()))
-    printer.note(f"wrote {output}: {model.estimator}, {groups}, total cost {total}{chosen}")
+    printer.note(f"wrote {written}: {model.estimator}, {groups}, total cost {total}{chosen}")
     budget = amount(float(sequence.cumulative_costs[len(sequence) // 2])) if len(sequence) else "1"
     file, data = quote(str(output)), quote(place)
     columns = {"-t": target.target, "--qid": target.qid, "--event": target.event}

@@ -143,6 +143,14 @@ Correction = Annotated[
         help="Subtract X times what noise alone explains from each gain. Default: cross-validated, or 0 without folds.",
     ),
 ]
+AllGroups = Annotated[
+    bool,
+    Option(
+        "--all-groups",
+        help="Also buy groups that do not help. Default: leave out groups that gain nothing in training, and the end "
+        "of the order if held-out quality clearly falls there.",
+    ),
+]
 NumberOfFolds = Annotated[
     int | None,
     Option(

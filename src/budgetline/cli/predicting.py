@@ -51,7 +51,7 @@ def predict(
     proba: Annotated[bool, Option("--proba", help="Write class probabilities instead of labels.")] = False,
     interval: Annotated[
         float | None,
-        Option(metavar="P", min=0, max=1, help="Also write prediction intervals with this coverage, such as 0.9."),
+        Option(metavar="P", min=0, max=1, help="For regression, also write intervals with this coverage, such as 0.9."),
     ] = None,
     keep: Annotated[
         list[str] | None, Option(metavar="A,B,…", help="Columns of DATA to copy to the output; repeatable.")
@@ -73,6 +73,9 @@ def predict(
     if proba and found.classes is None:
         raise Refused(f"--proba is for classification, but {model} is a {task_name(found)} model")
     if interval is not None:
+        if task_name(found) != "regression":
+            advice = "" if found.classes is None else "; predict_set, in Python, returns sets of classes"
+            raise Refused(f"--interval is for regression, but {model} is a {task_name(found)} model{advice}")
         with refusing():
             check_intervals(found, interval)
     chosen = _choose(found, budget, stage, available)
@@ -86,11 +89,11 @@ def predict(
     record = {"model": str(model), "groups": chosen.names, "cost": cost, "columns": header}
     columns, copies = [*kept, *header], files.values(kept)
     if output is not None:
-        with writing(output), replacing(output) as file:
+        with writing(output) as written, replacing(output) as file:
             text = TextIOWrapper(file, encoding="utf-8", newline="")
             rows = _write_csv(text, columns, blocks, copies)
             text.detach()
-        printer.note(f"wrote {output}: {rows:,} rows")
+        printer.note(f"wrote {written}: {rows:,} rows")
         printer.document({**record, "rows": rows, "written": str(output)})
     elif printer.as_json:
         extra = {"kept": dict(zip(kept, zip(*copies, strict=True), strict=True))} if kept else {}
@@ -122,18 +125,18 @@ def export(
     given: dict[str, Any] = {"stage": stage, "budget": budget, "all_stages": all_stages or None, "name": name}
     asked = {option: value for option, value in given.items() if value is not None}
     if to != "onnx":
-        with refusing(), writing(output):
+        with refusing(), writing(output) as written:
             place = {} if name is None else {"name": name}
             to_linear_format(found, output, format=to, stage=stage, budget=budget, all_stages=all_stages, **place)
-        printer.note(f"wrote {output}")
+        printer.note(f"wrote {written}")
         printer.document({"written": str(output), "format": to})
         return
     if asked:
         raise Refused("an ONNX graph holds all stages: leave out --stage, --budget, --all-stages and --name")
-    with refusing(), writing(output):
+    with refusing(), writing(output) as written:
         graph = to_onnx(found, output).graph
     names = {"inputs": [put.name for put in graph.input], "outputs": [put.name for put in graph.output]}
-    printer.note(f"wrote {output}")
+    printer.note(f"wrote {written}")
     printer.say(f"inputs: {', '.join(names['inputs'])}; outputs: {', '.join(names['outputs'])}")
     printer.document({"written": str(output), **names})
 
@@ -170,7 +173,8 @@ def _scored(
         absent, text = absent_columns(model.columns, needed, files.numeric if needed else ())
     if text:
         printer.warn(f"{files.place}: {text}")
-    source, watch = files.source_for(model, None, linear.columns, absent=absent), model.watch()
+    advice = "" if by_row else "; --available auto uses only the groups that DATA has"
+    source, watch = files.source_for(model, None, linear.columns, absent=absent, advice=advice), model.watch()
     columns = source.feature_names or ()
     absent = [name for name in needed if name not in columns]
     for chunk in files.chunks(source, printer):

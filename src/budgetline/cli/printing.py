@@ -18,6 +18,7 @@ from budgetline.arrays import Float
 from budgetline.budgets import points_of_stages
 from budgetline.data.tabular import MissingTarget
 from budgetline.evaluation.budget_curves import training_curve
+from budgetline.files import MODEL_SUFFIX, ForeignFile
 from budgetline.messages import printable, some
 from budgetline.model.anytime import AnytimeModel
 from budgetline.progress import CLEAR, Progress, make_bar, watching
@@ -39,6 +40,8 @@ def line_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
     text = " ".join(str(error).split())
+    if isinstance(error, ForeignFile) and not error.where.endswith(MODEL_SUFFIX):
+        return f"{error.where} is not a model, or it is damaged: MODEL must be a file written by budgetline fit"
     if isinstance(error, MissingTarget):
         text += "; --drop-missing-target leaves these rows out"
     return text or type(error).__name__
@@ -117,7 +120,10 @@ class Printer:
             both = zip(rows, expected[1:].tolist(), strict=True)
             rows = [[*row, with_error(value, error, "percent")] for row, (value, error) in both]
         self.table(header, rows, left={1})
+        self.say("gain: how much a group lowers the training loss, with the ridge penalty")
         self.say(f"explained: the share of the {loss_name(model)} that the groups remove")
+        if expected is not None and (text := where_highest(columns["cumulative_cost"], expected[:, 0].tolist())):
+            self.say(text)
         if pairs_bought(model):
             self.say(PAIRS)
         if not_bought := left_out(model):
@@ -136,6 +142,22 @@ def held_out_of(model: AnytimeModel) -> Float | None:
         return None
     stages = np.append(0.0, model.sequence.cumulative_costs)
     return np.asarray(curve[points_of_stages(stages, curve[:, 0]), 1:])
+
+
+def where_highest(costs: Sequence[float], shares: Sequence[float]) -> str:
+    """Return at which cost the explained share, as printed, is highest; "" if the last step still improves it.
+
+    ``shares`` begin with the share before any group.
+    """
+    texts = [share(value) for value in shares]
+    best = texts.index(share(max(shares)))
+    later = len(costs) - best
+    if not later:
+        return ""
+    if not best:
+        return "no group improves held-out quality"
+    steps = "the last step does" if later == 1 else f"the last {later} steps do"
+    return f"held-out quality is highest at cost {amount(costs[best - 1])} ({texts[best]}); {steps} not improve it"
 
 
 def in_line(names: Iterable[str]) -> str:

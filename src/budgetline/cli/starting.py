@@ -98,9 +98,9 @@ def demo(
         name: [found.feature_names[d] for d in columns]
         for name, columns in zip(found.feature_groups.names, found.feature_groups.columns, strict=True)
     }
-    write_text(data, text.getvalue())
-    write_text(prices, FeatureGroups(named, found.feature_groups.costs).to_yaml())
-    printer.say(f"wrote {data}, with the target {found.target_name}, and {prices}")
+    table_written = write_text(data, text.getvalue())
+    prices_written = write_text(prices, FeatureGroups(named, found.feature_groups.costs).to_yaml())
+    printer.say(f"wrote {table_written}, with the target {found.target_name}, and {prices_written}")
     table, model = quote(str(data)), f"{data.stem}.budgetline"
     printer.note(f"next: budgetline fit {table} -t {found.target_name} -g {quote(str(prices))}")
     printer.note(f"      budgetline report {model} {table} -t {found.target_name}")
@@ -146,8 +146,9 @@ def groups(
     printer.note(f"{len(columns)} columns in {len(made)} groups, {what}")
     text = _commented(made, files, target, what)
     if output is not None:
-        write_text(output, text)
-        printer.note(f"wrote {output}: set the costs in it, then run budgetline fit {data} --groups {output} …")
+        name = "TARGET" if target is None else quote(target)
+        command = f"budgetline fit {quote(data)} -t {name} -g {quote(str(output))}"
+        printer.note(f"wrote {write_text(output, text)}: set the costs in it, then run {command}")
     elif not printer.as_json:
         print(text, end="")
     entries = dict(zip(made.names, made.columns, strict=True))

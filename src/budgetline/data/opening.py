@@ -54,7 +54,7 @@ def open_data(
 ) -> Source:
     """Open data of any size, to be read in chunks by ``fit`` and ``budget_curve``.
 
-    The data must not change. Reading a file that has changed raises an error that names it; open the data again.
+    The data must not change afterwards. If an error reports that a file has changed, call ``open_data`` again.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ def open_data(
         - An Arrow table, a polars LazyFrame, a pandas, polars or dask data frame, or any other object that holds
           Arrow data (``__arrow_c_stream__``), such as a DuckDB relation.
         - A tuple ``(X, y)`` or ``(X, y, weight)`` of arrays, memmaps or sparse matrices.
-        - An iterator over such tuples, which is read once, or a function that returns one. Chunks are copied when read.
+        - An iterator over such tuples, read once, or a function that returns such an iterator. Its chunks are copied.
     target : str or list of str
-        Name of the target column (not for tuples, iterators and svmlight files). Pass an empty list if there is none.
+        The target column, or an empty list if there is none. Not available for tuples, iterators and svmlight files.
     weight, qid : str, optional
-        Names of the columns with sample weights and query ids. For svmlight files, pass any ``qid`` to read query ids.
+        Columns of sample weights and query ids. For svmlight files, pass any text as ``qid`` to read the query ids.
     features : list of str, optional
         Names of the feature columns; by default, all others. Estimators read only the columns in their groups.
     chunk_rows : int, optional
@@ -77,13 +77,13 @@ def open_data(
     file_format : {"parquet", "csv", "excel", "svmlight"}, optional
         The file format. Needed only if the file suffixes do not determine it.
     n_features, zero_based
-        For svmlight files: the number of features (by default found in an extra pass), and whether indices start at 0.
+        For svmlight files: the number of features, determined in an extra pass if None, and whether indices start at 0.
     delimiter, na
-        For CSV files: the delimiter (by default detected from the first lines), and the strings for missing values,
-        besides the empty string (by default NA, N/A, NaN, nan, null, NULL, None, ?, . and #N/A, except in a target).
+        For CSV files: the delimiter, detected from the first lines if None, and the strings for missing values besides
+        the empty string. By default, these are NA, N/A, NaN, nan, null, NULL, None, ?, . and #N/A (none for a target).
         Decimal commas are detected unless commas are delimiters. An unnamed first column is left out as row names.
     device : str, optional
-        PyTorch or CuPy device for the products of rows, such as "cuda". Every dask worker uses its own device.
+        PyTorch or CuPy device for matrix products of the rows, such as "cuda". Every dask worker uses its own device.
 
     Examples
     --------

@@ -118,7 +118,7 @@ def load_mfeat(*, as_frame: bool = False) -> Bunch:
     Returns
     -------
     sklearn.utils.Bunch
-        The same fields as for `load_heart`, but with group_titles, a readable title for each family, instead of site.
+        The same fields as for `load_heart`, but with group_titles (a readable title for each family) instead of site.
         ``data`` has the shape (2000, 649), and ``target`` is the digit. The rows are sorted by digit. The column
         ``"fou_000"`` is the first Fourier coefficient.
 
@@ -158,7 +158,7 @@ def load_nhanes(*, as_frame: bool = False, drop: str | Iterable[str] = ()) -> Bu
     Returns
     -------
     sklearn.utils.Bunch
-        The same fields as for `load_heart`, but with group_titles, a readable title for each component, instead of
+        The same fields as for `load_heart`, but with group_titles (a readable title for each component) instead of
         site. Without `drop`, ``data`` has the shape (5018, 250). ``target`` is HbA1c in percent. ``feature_groups``
         contains up to 22 components, whose costs are inconvenience scores.
 
@@ -201,7 +201,7 @@ def load_thyroid(*, tests: Literal["panel", "single"] = "panel", as_frame: bool 
     Returns
     -------
     sklearn.utils.Bunch
-        The same fields as for `load_heart`, but with is_test, which marks the rows of UCI's test set, instead of site.
+        The same fields as for `load_heart`, but with is_test (which marks the rows of UCI's test set) instead of site.
         ``data`` has the shape (7200, 21), and ``target`` is the class 1, 2 or 3. ``feature_groups`` contains sixteen
         questions and either one blood panel or five blood tests, with costs in Canadian dollars.
 

@@ -15,12 +15,13 @@ KINDS = ("linear", "spline", "categories")
 class Encoding:
     """Settings for encoding the columns of a raw table as numbers, splines or categories.
 
-    The design columns that are created from a column belong to the same group as this column. Text, Booleans and
+    Each column of the table becomes one or more design columns, which belong to the same group. Text, Booleans and
     columns of a categorical type (even if the categories are numbers) are encoded as categories, and decimal types as
     numbers. A text column is read as numbers or dates if nearly all of its values have the same form, such as "8.90%",
-    "$4.99", "36 months" or "7-Jan-18"; the setting "categories" keeps it as text. Dates and times are converted to
-    numbers of days. Missing and blank values become a category of their own; in a column of numbers, they are replaced
-    by the mean and marked by an indicator. With an encoding, ``alpha`` is chosen from the data unless you set it.
+    "$4.99", "36 months" or "7-Jan-18"; the setting "categories" keeps it as text. Dates, with or without a time of day,
+    are converted to days since 1970. In a categorical column, missing and blank values become a category of their own.
+    In a numeric column, they are replaced by the mean, and an indicator column marks them. With an encoding, ``alpha``
+    is chosen from the data unless you set it.
 
     Parameters
     ----------
@@ -35,12 +36,12 @@ class Encoding:
         the number of rows.
     min_frequency : int
         Minimum number of rows per category. Rarer categories are merged into one, which is also used for unknown
-        categories. Each row counts with its sample weight, relative to the mean weight.
+        categories. Each row counts as its sample weight divided by the mean weight.
     max_categories : int
         Maximum number of categories per column. The most frequent categories are kept, and the others are merged.
     interactions : int
         Maximum number of column pairs to add as interactions. Each pair is a free group that requires the groups of
-        both columns. The pairs that explain most beyond the sum of the effects of their two columns are added; all
+        both columns. The pairs that explain most, beyond the separate effects of their two columns, are added. All
         pairs together have at most 2,000 design columns.
     columns : mapping column -> kind or settings
         Settings for individual columns, by name (or position), such as

@@ -1,4 +1,8 @@
-"""Values that a model does not know: counted when it predicts, with a warning unless they are a few new categories."""
+"""Values that a model does not know: counted when it predicts, with a warning unless they may be rare categories.
+
+An encoder keeps no names of rare categories. Where training had some, a few values that it does not know are usual;
+where every category of the training data is known, any other is new.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +14,19 @@ import numpy as np
 
 from budgetline.encoding.encoders import CategoryEncoder, Encoder, NumberEncoder
 from budgetline.encoding.raw import RawColumn
-from budgetline.messages import shown, warn
+from budgetline.messages import shown, some, warn
 
 LEAST = 5
-"""Fewer unknown values of a column are no reason for a warning."""
+"""Fewer unknown values of a column that had rare categories are no reason for a warning."""
 NOISE = 4.0
 """Standard deviations by which a number of rare values may exceed that of the training data."""
+MOST_NAMED = 5
+"""Most categories that a warning names."""
 
 
 @dataclass
 class Unknown:
-    """Counts of a column: known values, values unknown to the encoder, and an example of these.
+    """Counts of a column: known values, values unknown to the encoder, and examples of these.
 
     A value is unknown if it is a category that the model has not seen, or text where a number is expected. ``usual`` is
     the share of rare categories, or of text in another form, in the training data.
@@ -31,34 +37,40 @@ class Unknown:
     usual: float
     count: int = 0
     total: int = 0
-    example: str = ""
+    examples: dict[str, None] = field(default_factory=dict)
 
     def add(self, column: RawColumn) -> None:
         codes, categories = column.as_categories
         lost = [k for k, category in enumerate(self.encoder.known(column)) if category is None]
         self.total += int(np.count_nonzero(codes >= 0))
-        self.count += int(np.isin(codes, lost).sum())
-        self.example = self.example or (categories[lost[0]] if lost else "")
+        unknown = codes[np.isin(codes, lost)]
+        self.count += unknown.size
+        if len(self.examples) <= MOST_NAMED:
+            self.examples |= dict.fromkeys(categories[k] for k in np.unique(unknown)[: MOST_NAMED + 1].tolist())
 
     @property
     def surprising(self) -> bool:
-        """Whether to warn: of most values that the model could know, and of any text if training had only numbers."""
-        if isinstance(self.encoder, NumberEncoder) and not self.usual:
+        """Whether to warn: of any value whose like training never had, else of most values."""
+        encoder = self.encoder
+        if not self.usual if isinstance(encoder, NumberEncoder) else not (encoder.rare or encoder.empty):
             return self.count > 0
         expected = self.usual * self.total
         most = max((self.total + expected) / 2, expected + NOISE * sqrt(expected * (1 - self.usual)))
         return self.count >= LEAST and self.count > most
 
     def __str__(self) -> str:
-        encoder, name = self.encoder, shown(self.column)
+        encoder, name, counts = self.encoder, shown(self.column), f"{self.count:,} of {self.total:,} values"
         if isinstance(encoder, NumberEncoder):
             like = f"written like those of the training data (form: {encoder.form.name})" if encoder.form else "numbers"
-            how = f"not {like}, and count as missing"
-        elif encoder.empty:
+            example = shown(next(iter(self.examples)))
+            return f"column {name}: {counts}, such as {example}, are not {like}, and count as missing"
+        if encoder.empty:
             return f"column {name} had no value in the training data: its values are ignored"
-        else:
-            how = "categories that the model does not know, treated like rare ones: check their type and spelling"
-        return f"column {name}: {self.count:,} of {self.total:,} values, such as {shown(self.example)}, are {how}"
+        known = (*encoder.categories, *(() if encoder.reference is None else (encoder.reference,)))
+        names = f", which knows {some(known, MOST_NAMED)}" * bool(known)
+        rare = ", and are treated like rare ones" * encoder.rare
+        told = f"{counts} ({some(self.examples, MOST_NAMED)}) are unknown to the model{names}{rare}"
+        return f"column {name}: {told}: check their type and spelling"
 
 
 @dataclass

@@ -39,12 +39,12 @@ class PredictsAtBudget:
             Use the first ``stage`` groups. Stage 0 predicts the training mean, or the most frequent class.
         available : collection of group names, or "auto", optional
             Use exactly these groups, which need not be a prefix. For squared error, the prediction comes from the
-            least-squares model on these groups, which is exact for every subset. For other losses, the models of
+            least-squares model on these groups, which is exact for every subset. For other losses, only the models of
             prefixes are exact; the models of other subsets are fitted to a summary of the distribution of the training
             rows. Groups that are not in the sequence are ignored, with a warning. With "auto", each row is predicted
             from its own available groups: a group is available unless all its columns are missing (NaN or null) in this
-            row. Columns that X lacks count as missing, and a warning names them. A budget or a stage can be passed as
-            well, and then limits the groups that are used. Without an encoding, an error is raised if only some of the
+            row. Columns that are absent from X count as missing, and a warning lists them. If a budget or a stage is
+            also passed, it limits the groups that are used. Without an encoding, an error is raised if only some of the
             columns of a group are missing in a row. `StagedEstimators` uses the longest prefix whose groups are all
             available, and does not accept "auto".
 
@@ -125,7 +125,7 @@ class ClassifiesAtBudget(PredictsAtBudget):
     def decision_function(
         self, X: object, *, budget: float | None = None, stage: int | None = None, available: Available = None
     ) -> Float:
-        """Return the log odds of the second of two classes, or one score per class if there are more.
+        """Return the log odds of the second class, or one score per class if there are more than two.
 
         The shape is (n_samples,) for two classes and (n_samples, n_classes) for more. With more than two classes, the
         probabilities are the softmax of the scores. At stage 0, the scores depend only on the class frequencies.

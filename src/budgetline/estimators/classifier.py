@@ -54,13 +54,13 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         stage: int | None = None,
         available: Available = None,
     ) -> Mask:
-        """Return which classes are in the prediction set of each row, a mask of shape (n_samples, n_classes).
+        """Return a mask of shape (n_samples, n_classes): the classes in the prediction set of each row.
 
         A set contains the true class with probability ``coverage``. The method is available only for an
         ``AnytimeClassifierCV`` that was fitted to data in memory, because the sets are based on its held-out errors. A
         set consists of all classes whose probability exceeds a threshold, which is the same for all rows at a stage. If
-        a set contains several classes, the row could belong to any of them. If it is empty, the row resembles no class
-        in particular. If there are only a few distinct probabilities, for example after a single binary group, the
+        a set contains several classes, the row could belong to any of them. If it is empty, the row does not clearly
+        resemble any class. If there are only a few distinct probabilities, for example after a single binary group, the
         coverage of the sets is higher than requested.
 
         Coverage is an average over all rows. For rows of a rare class, the sets may contain the true class far less
@@ -108,8 +108,8 @@ class BaseClassifier(ClassifiesAtBudget, ClassifierMixin, AnytimeEstimator):  # 
         """Return what is learned about classes; warn of more than people have in mind."""
         if classes.size > MOST_CLASSES:
             which = f"y has {classes.size} classes, such as {some(classes.tolist(), 2)}"
-            advice = "each has coefficients of its own, which takes long; for numbers use AnytimeRegressor"
-            warn(f"{which}: {advice}", UserWarning)
+            why = "each has coefficients of its own, which takes long"
+            warn(f"{which}: {why}; for numbers use AnytimeRegressor (--task regression)", UserWarning)
         return Task(family_of(classes.size), self.tol, () if classes.size == 2 else (classes.size,), classes)
 
 
@@ -131,13 +131,13 @@ class AnytimeClassifier(BaseClassifier, HasAlpha):
         best. "score" uses the gain of one Newton step. "omp" uses the whitened gradient (the paper's Algorithm 3) and
         is the fastest. The other rules are for comparison.
     alpha : float, "auto" or None
-        As in ``AnytimeRegressor``. It corresponds to ``C = 1 / (alpha · n)`` in ``LogisticRegression`` on standardised
-        data with n rows.
+        As in ``AnytimeRegressor``. For classifiers, ``alpha`` corresponds to ``C = 1 / (alpha · n)`` in
+        ``LogisticRegression`` on standardised data with n rows.
     correction : float
         As in ``AnytimeRegressor``.
     min_gain : float
-        Minimum additional fraction of the deviance that a group must explain, after the correction; learning stops when
-        no group reaches it. The fraction is estimated from one Newton step.
+        Minimum additional fraction of the deviance that a group must explain, after the correction is subtracted.
+        Learning stops when no group reaches this fraction, which is estimated from one Newton step.
     class_weight : dict, "balanced" or None
         Class weights. "balanced" gives all classes the same total weight.
     tol : float

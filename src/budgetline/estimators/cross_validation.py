@@ -91,7 +91,7 @@ class HasSearch(AnytimeEstimator):
 
     @property
     def folds_that_agree_(self) -> Positions:
-        """For each group, the number of folds that bought it at a total cost no higher than in the final order."""
+        """For each group, the number of folds that buy it no later, in cumulative cost, than the final order."""
         check_is_fitted(self)
         return folds_that_agree(self.sequence_.cumulative_costs, self.fold_costs_)
 
@@ -109,7 +109,7 @@ class HasSearch(AnytimeEstimator):
         return sorted({int(most) for most in given})
 
     def chosen(self) -> Any:
-        """Return an unfitted estimator with the settings chosen by this search; it does not search again."""
+        """Return an unfitted estimator with the chosen settings; fitting it does not repeat the search."""
         check_is_fitted(self)
         kept = {name: value for name, value in self.get_params(deep=False).items() if name not in SEARCHED}
         settings, encoding = as_encoding(self.encoding), self.model_.encoding
@@ -141,10 +141,10 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
     The model is then refitted on all data with the best values. The score of a fold is the share of its held-out loss
     that is explained, averaged over all budgets up to the total cost. This share is 1 − MSE/MSE(training mean) for
     squared error. First, ``alpha`` is chosen, using the first of the ``corrections``. Then the correction is chosen,
-    using this ``alpha``. For squared error, the moments of every fold are computed in one pass, so that trying another
-    ``alpha`` does not read the data again.
+    using this ``alpha``. For squared error, the moments of every fold are computed in one pass, so the data are not
+    read again for each ``alpha``.
 
-    The search has the same methods as ``AnytimeRegressor``, except ``fit_moments`` and ``partial_fit``. Rows of a
+    This estimator has the same methods as ``AnytimeRegressor``, except ``fit_moments`` and ``partial_fit``. Rows of a
     source are assigned to folds by a hash of their values.
 
     Parameters
@@ -153,28 +153,33 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
         As in ``AnytimeRegressor``.
     min_gain, start, loss, tol, encoding
         As in ``AnytimeRegressor``.
-    alphas, corrections : sequences of float
-        The values to try.
+    alphas : sequence of float
+        The values of ``alpha`` to try.
+    corrections : sequence of float
+        The values of ``correction`` to try.
     interactions : sequence of int, or None
-        Numbers of column pairs to try as interactions, such as (0, 20), with the best alpha and correction. The pairs
-        that explain most are added if they improve the score on held-out rows by more than the standard error of the
-        improvement. At most 20,000 rows are used for this decision. If None, the encoding determines how many pairs are
-        added. Pairs need an encoding and data in memory.
+        Numbers of column pairs to try as interactions, such as (0, 20). They are tried with the best alpha and
+        correction. The pairs that explain most are added if they improve the score on held-out rows by more than the
+        standard error of the improvement. At most 20,000 rows are used for this decision. If None, the encoding
+        determines how many pairs are added. Pairs need an encoding and data in memory.
     cv : int, cross-validation splitter, iterable or None
         The cross-validation splitting strategy. An integer gives the number of folds, and None means 5 folds.
         Alternatively, pass a scikit-learn splitter, or an iterable that yields (train, test) splits as arrays of
-        indices. If a splitter needs groups, pass the list of its splits. A source accepts only an integer or None.
+        indices. If a splitter needs groups, pass the list of its splits. For a source, only an integer or None is
+        accepted.
     stop_at_best : bool
         Whether to end the sequence at the budget with the best quality on held-out rows, provided that quality falls
         after this budget by more than 0.005 and by more than one standard error. The first group is always bought.
     search_rows : int or None
-        Maximum number of rows, drawn at random, on which the settings are chosen if the data are in memory. The model
-        is still refitted on all rows. If None, all rows are used to choose the settings.
+        Maximum number of rows that are used to choose the settings, if the data are in memory. The rows are drawn at
+        random, and the model is still refitted on all rows. If None, all rows are used to choose the settings.
 
     Attributes
     ----------
-    alpha_, correction_ : float
-        The chosen values.
+    alpha_ : float
+        The chosen value of ``alpha``.
+    correction_ : float
+        The chosen value of ``correction``.
     cv_scores_ : array of shape (n_alphas, n_folds)
         Score of each alpha on each fold, with the first correction.
     correction_scores_ : array of shape (n_corrections, n_folds)
@@ -183,10 +188,10 @@ class AnytimeRegressorCV(BaseRegressor, HasSearch):
         One row per cost, with three entries: the cost, the explained share of the held-out loss at this cost (mean over
         folds), and the standard error of this share.
     fold_costs_ : array of shape (n_folds, n_stages)
-        For each fold, the total cost at which it has bought each group of the final order, or infinity if it never
-        does.
+        The cumulative cost at which each fold, following its own order, buys each group of the final order. It is
+        infinity if the fold never buys the group.
     folds_that_agree_ : int array of shape (n_stages,)
-        For each group, the number of folds that bought it at a total cost no higher than in the final order.
+        For each group, the number of folds that buy it at the same cumulative cost as the final order, or earlier.
     feature_groups_, sequence_, order_, coef_path_, intercept_path_, coef_, intercept_, moments_, n_passes_, model_
         As in ``AnytimeRegressor``.
 
@@ -210,8 +215,8 @@ class AnytimeClassifierCV(BaseClassifier, HasSearch):
     """AnytimeClassifier with ``alpha`` and ``correction`` chosen by cross-validation over all budgets.
 
     The model is then refitted on all data with the best values. The score of a fold is the share of its held-out log
-    loss that is explained, 1 − loss/loss(training frequencies), averaged over all budgets up to the total cost. The
-    search has all methods of ``AnytimeClassifier``.
+    loss that is explained, 1 − loss/loss(training frequencies), averaged over all budgets up to the total cost. This
+    estimator has all methods of ``AnytimeClassifier``.
 
     Parameters
     ----------

@@ -48,11 +48,12 @@ class ModelMethods:
     ) -> Plan:
         """Find the best set of groups for a known budget.
 
-        The order has to suit every budget and may leave money unspent; a plan is made for a single budget. For squared
-        error, the plan is the best set on the training data, after the correction if there is one. This is proven if
-        the search finishes within the time limit. For other losses, the set is found with quadratic approximations of
-        the risk around fitted stages, and it is not proven to be optimal. If you pass the training data, the models of
-        the plan are refitted exactly. If the model has no moments, only the groups of its sequence are considered.
+        The learned order has to work for every budget, so it may leave money unspent at a particular one. A plan is
+        made for one budget only. For squared error, the plan is the best set on the training data, after the correction
+        (if any) is subtracted. The search proves this if it finishes within the time limit. For other losses, the set
+        is found with quadratic approximations of the risk around fitted stages, and it is not proven to be optimal. If
+        you pass the training data, the models of the plan are refitted exactly. If the model has no moments, only the
+        groups of its sequence are considered.
 
         Parameters
         ----------
@@ -64,7 +65,7 @@ class ModelMethods:
         exclude : names of groups
             Groups that must not be in the set. Groups that require any of them are also excluded.
         time_limit : float
-            Time limit for the search, in seconds. Refitting to the data is not included.
+            Time limit for the search, in seconds. The time needed to refit the models is not included.
         X, y, sample_weight
             The training data, held in memory. If they are passed, the models of the plan are refitted to them with the
             ridge constant and the encoding of this model.
@@ -129,7 +130,8 @@ class ModelMethods:
             The available groups, which need not be a prefix of the sequence. The groups that they require also count as
             available.
         budget : float, optional
-            Leave out groups that would cost more than this, given the available groups.
+            Maximum cost of a purchase, in addition to the cost of the available groups. Groups that cost more are left
+            out.
         X : array-like, sparse matrix or data frame of shape (n_samples, n_features), optional
             Only for classifiers: rows with the columns of the available groups. The groups are then ranked by the
             probability that buying them changes the predicted class (averaged over the rows), divided by their cost.
@@ -158,11 +160,11 @@ class ModelMethods:
 
         The effect of a numeric column is a curve, and the effect of a categorical column is one value per category. The
         effect of a pair of columns is a table. For classifiers, the score is the output of ``decision_function``. For
-        other estimators, it is the output of ``predict`` (with ``loss="poisson"``, before the exponential).
+        other estimators, it is the output of ``predict``; with ``loss="poisson"``, it is the logarithm of this output.
 
-        Pointwise bands show the uncertainty due to noise in the training rows, given these groups in this order. They
-        do not account for the fact that other rows might have led to other groups. The ridge penalty is treated as a
-        prior.
+        Pointwise bands show the uncertainty due to noise in the training rows, given the chosen groups and their order.
+        They do not account for the fact that a different training sample might have led to different groups. The ridge
+        penalty is treated as a prior.
         """
         check_is_fitted(self)
         return effects_of(self.model_, stage=stage, budget=budget)
@@ -170,8 +172,9 @@ class ModelMethods:
     def coef_errors(self, *, stage: int | None = None, budget: float | None = None) -> Float:
         """Return the standard errors of the coefficients at a stage or a budget, by default at the last stage.
 
-        They have the same shape as ``coef_``. Like the bands of ``effects``, they take the choice of the groups as
-        given. With ``alpha=0``, they are the classical standard errors of least squares or maximum likelihood.
+        They have the same shape as ``coef_``. Like the bands of ``effects``, they do not account for the uncertainty in
+        the choice of the groups. With ``alpha=0``, they are the classical standard errors of least squares or maximum
+        likelihood.
 
         Examples
         --------

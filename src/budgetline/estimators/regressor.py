@@ -56,11 +56,11 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
         """Return prediction intervals that contain the target of a row with a probability of about ``coverage``.
 
         The method is available only for ``AnytimeRegressorCV``, because the intervals are based on the held-out errors
-        of its folds. If new rows resemble the training rows, the intervals contain their targets about this often,
+        of its folds. If new rows resemble the training rows, the intervals contain about this share of their targets,
         whatever the loss. If the errors grow with the prediction, so does the width of the intervals. A model that was
-        fitted to a source stores only the mean squared errors of its folds. Its errors are then assumed to be normal
-        with constant variance (``model_.errors.assumption`` names the assumption). The bounds are infinite if there are
-        too few rows for the requested coverage.
+        fitted to a source stores only the mean squared errors of its folds. In this case, the intervals rely on the
+        assumption that errors are normal with constant variance, which ``model_.errors.assumption`` states. The bounds
+        are infinite if there are too few rows for the requested coverage.
 
         Parameters
         ----------
@@ -71,8 +71,8 @@ class BaseRegressor(PredictsAtBudget, MultiOutputMixin, RegressorMixin, AnytimeE
         budget, stage
             As in ``predict``.
         available
-            As in ``predict``. For groups that are not a prefix, the errors are taken from a stage with about the same
-            gain, or a smaller one.
+            As in ``predict``. If the groups are not a prefix, the held-out errors of a stage with about the same or a
+            smaller gain are used.
 
         Returns
         -------
@@ -145,9 +145,9 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
         of your own. "cheapest" (always the cheapest remaining group) and "random" are for comparison.
     alpha : float, "auto" or None
         Ridge constant, as in ``sklearn.linear_model.ElasticNet(l1_ratio=0)`` on standardised data. The equivalent
-        ``alpha`` of ``Ridge`` is ``alpha · n`` for n rows. "auto" estimates the constant for the model of all groups by
-        restricted maximum likelihood (for other losses, by its Laplace approximation). None means "auto" if there is an
-        encoding, and 1e-5 otherwise.
+        ``alpha`` of ``Ridge`` is ``alpha · n`` for n rows. "auto" estimates the constant for the model of all groups:
+        for squared error by restricted maximum likelihood, and for other losses by Laplace's approximation of the
+        restricted likelihood. None means "auto" if there is an encoding, and 1e-5 otherwise.
     encoding : {"linear", "spline"}, Encoding or None
         How to encode raw columns: text, categories, Booleans, dates, numbers and missing values (see
         ``budgetline.Encoding``). If None, X must be numeric and is used as it is.
@@ -156,23 +156,24 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
     max_groups : int or None
         Maximum number of groups in the sequence.
     min_gain : float
-        Minimum additional fraction of the variance that a group must explain, after the correction; learning stops when
-        no group reaches it.
+        Minimum additional fraction of the variance that a group must explain, after the correction is subtracted.
+        Learning stops when no group reaches this fraction.
     start : names of groups
-        Groups that are always bought. These groups and the groups that they require come first, even if they gain
-        nothing.
+        Groups that are always bought. These groups and the groups that they require come first, even if they do not
+        improve the model.
     correction : float
         Multiple of the expected overfitting that is subtracted from every gain on the training rows before groups are
-        chosen. The overfitting is what noise alone explains on the training rows plus what it costs on new rows. For d
-        columns, it is σ²d/n, where σ² is the residual variance of the model of all groups (for other losses, it is d/n,
-        as in AIC). The value 1 corresponds to Mallows' C_p. With 0, groups are chosen by their gains on the training
-        rows, as in the paper. ``sequence_`` always reports the gains on the training rows.
+        chosen. The expected overfitting has two parts: the apparent gain from fitting noise in the training rows, and
+        the additional loss that this fitted noise causes on new rows. For d columns and squared error, the sum of both
+        parts is σ²d/n, where σ² is the residual variance of the full model (with all groups). For other losses, the sum
+        is d/n, as in AIC. The value 1 corresponds to Mallows' C_p. With 0, nothing is subtracted, as in the paper.
+        ``sequence_`` always reports the gains on the training rows, without the correction.
     loss : {"squared_error", "poisson"} or ConvexLoss
-        "poisson" is for counts and uses a log link. A ``ConvexLoss`` is defined by a function φ of your own. For both,
-        ``explained`` is the explained share of the deviance.
+        "poisson" is for counts and uses a log link. A ``ConvexLoss`` is defined by a function φ of your own. With
+        either of them, ``explained`` is the share of the deviance that the model explains.
     tol : float or None
         Tolerance for convergence. A stage has converged when no entry of the gradient exceeds ``tol``, in units of the
-        standard deviation of y. None means 1e-10. Squared error is solved exactly and accepts only None.
+        standard deviation of y. None means 1e-10. For squared error, the solution is exact, and only None is accepted.
 
     Attributes
     ----------
@@ -182,23 +183,28 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
         The order, with ``groups``, ``costs``, ``cumulative_costs``, ``gains``, ``explained`` and ``to_frame()``.
     order_ : int array
         Positions of the chosen groups, in order.
-    coef_path_, intercept_path_ : arrays of shape (n_stages, n_features) and (n_stages,)
-        Coefficients and intercepts of each stage, in the units of X and y. For several targets or more than two
-        classes, both arrays have a second axis with one entry per target or class. With an encoding, the coefficients
-        refer to the design columns.
+    coef_path_ : array of shape (n_stages, n_features)
+        Coefficients of each stage, in the units of X and y. If there are several targets or more than two classes,
+        there is a second axis with one entry per target or class. With an encoding, the coefficients refer to the
+        design columns.
+    intercept_path_ : array of shape (n_stages,)
+        Intercept of each stage, in the units of y. If there are several targets or more than two classes, there is a
+        second axis with one entry per target or class.
     feature_names_out_ : array of str
-        Names of the design columns. With an encoding, these are the columns that it creates from X; otherwise they are
-        the columns of X.
-    coef_, intercept_
-        Coefficients and intercept of the last stage.
+        Names of the design columns. With an encoding, these are the columns that the encoding creates from X; otherwise
+        they are the columns of X.
+    coef_
+        Coefficients of the last stage.
+    intercept_
+        Intercept of the last stage.
     model_ : AnytimeModel
-        The fitted model as a single object, from which files, curves, certificates, runners and reports are made.
+        The fitted model as a single object. Saved files, curves, certificates, runners and reports are created from it.
     moments_ : Moments
-        Moments of the training data, for the columns that belong to groups; ``partial_fit`` adds to them. Available
+        Moments of the training data, for the columns that belong to groups; ``partial_fit`` updates them. Available
         only for squared error, and only if X is not too wide to compute them.
     alpha_ : float
-        The ridge constant that was estimated from the data. Available only if ``alpha`` is "auto", or None with an
-        encoding.
+        The ridge constant that was estimated from the data. Available only if ``alpha`` is "auto", or if
+        ``alpha`` is None and there is an encoding.
     n_passes_ : int
         Number of passes over the source. Available only if the model was fitted to a source.
 
@@ -217,7 +223,7 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
     _parameter_constraints = BaseRegressor._parameter_constraints | HasAlpha._parameter_constraints
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Fit the model to ``moments`` instead of rows; they may have been merged from several parts of the data.
+        """Fit the model to ``moments`` instead of rows; the moments of several parts of the data can be merged first.
 
         Examples
         --------
@@ -239,7 +245,7 @@ class AnytimeRegressor(BaseRegressor, HasAlpha):
 
     @available_if(lambda self: self.loss == "squared_error")  # type: ignore[untyped-decorator]
     def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Add rows to those of earlier calls, and refit the model on all rows seen so far; arguments as in ``fit``.
+        """Add rows to the rows of earlier calls, and refit the model on all of them; arguments as in ``fit``.
 
         Examples
         --------

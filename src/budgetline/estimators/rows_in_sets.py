@@ -89,7 +89,7 @@ class BaseRanker(SetsEstimator):
         X : array-like, sparse matrix, data frame or Source
             A table of shape (n_samples, n_features) with one row per document, or a source that was opened with
             ``qid``. Fitting to a source requires ``rule="score"`` or ``rule="omp"`` and is not available for
-            ``AnytimeRankerCV``. Every chunk must contain whole queries; this is checked.
+            ``AnytimeRankerCV``. If a query lies in several chunks, an error is raised.
         y : array-like of shape (n_samples,)
             Non-negative relevance grades. The gain of a grade is 2^grade − 1. Queries without a relevant document carry
             no information about the order.
@@ -98,7 +98,8 @@ class BaseRanker(SetsEstimator):
         qid : array-like of shape (n_samples,)
             Query identifier of each row. The rows can be in any order.
         group : array-like of int, optional
-            Number of rows in each query, as an alternative to ``qid``. The rows of a query must then be adjacent.
+            Number of rows in each query, as an alternative to ``qid``. In this case, the rows of each query must be
+            adjacent.
         """
         if isinstance(X, Source) and (qid is not None or group is not None):
             raise ValueError("a source holds its own queries: open it with qid, and pass neither qid nor group")
@@ -135,7 +136,7 @@ class BaseRanker(SetsEstimator):
         return ndcg_score(check_grades(y, len(scores)), scores, check_queries(qid, len(scores)), k=k)
 
     def family(self) -> SetFamily:
-        """Return the loss: softmax within queries."""
+        """Return the loss, a softmax loss within queries."""
         return Listwise()
 
 
@@ -166,19 +167,24 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 
     Parameters
     ----------
-    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, encoding
+    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, start, encoding
         As in ``AnytimeRegressor``.
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
-        As in ``AnytimeClassifier``. Gradients are whitened by the covariance within queries.
+        As in ``AnytimeClassifier``. Gradients are whitened with the covariance within queries.
+    min_gain
+        As in ``AnytimeClassifier``.
     alpha : float, "auto" or None
-        Ridge constant, on standardised data. "auto" chooses the most likely constant for the model of all groups. None
-        means "auto" if there is an encoding, and 1e-5 otherwise.
+        Ridge constant, on standardised data. "auto" estimates the constant for the model with all groups, using the
+        Laplace approximation to the restricted likelihood. None means "auto" if there is an encoding, and 1e-5
+        otherwise.
     correction : float
-        Multiple of the expected overfitting that is subtracted from every gain: what noise alone would explain on the
-        training rows plus what it would cost on new rows.
+        Multiple of the expected overfitting that is subtracted from every gain on the training rows before groups are
+        chosen. The expected overfitting has two parts: the apparent gain from fitting noise in the training rows, and
+        the additional loss that this fitted noise causes on new rows.
     tol : float
-        Tolerance for convergence. A stage has converged when no entry of the gradient exceeds ``tol``, in units of the
-        standard deviation of the first gradient.
+        Tolerance for convergence. A stage has converged when no entry of the gradient exceeds ``tol``. ``tol`` is
+        measured in units of the standard deviation of the loss derivatives with respect to the scores, before any group
+        is bought.
 
     Attributes
     ----------
@@ -206,8 +212,13 @@ class AnytimeRanker(BaseRanker, HasAlpha):
 class AnytimeRankerCV(BaseRanker, HasSearch):  # type: ignore[misc]
     """AnytimeRanker with ``alpha`` and ``correction`` chosen by cross-validation over queries and over all budgets.
 
-    Queries are never split across folds; splits that would do so raise an error. Parameters and attributes as in
+    Queries are never split across folds: an error is raised if ``cv`` would split one. Parameters and attributes as in
     ``AnytimeRanker`` and ``AnytimeRegressorCV``.
+
+    Attributes
+    ----------
+    alpha_
+        As in ``AnytimeRegressorCV``.
 
     Examples
     --------
@@ -272,10 +283,11 @@ class BaseSurvival(SetsEstimator):
         stage: int | None = None,
         available: Available = None,
     ) -> Float:
-        """Return the probability that no event occurs up to each time, of shape (n_samples, n_times).
+        """Return the probability that no event has occurred by each time, of shape (n_samples, n_times).
 
-        The baseline hazard is Breslow's estimate for the stage that the budget pays for. For available groups that are
-        not a prefix, it is the estimate for the last stage whose gain does not exceed the gain of these groups.
+        The baseline hazard is Breslow's estimate for the last stage that the budget pays for. If the ``available``
+        groups are not a prefix, it is the estimate for the last stage whose gain does not exceed the gain of these
+        groups.
 
         Parameters
         ----------
@@ -314,7 +326,7 @@ class BaseSurvival(SetsEstimator):
         return concordance(*check_survival(y, len(scores)), scores, strata)
 
     def family(self) -> SetFamily:
-        """Return the loss: Cox's partial likelihood."""
+        """Return the loss, which is based on Cox's partial likelihood."""
         return Cox(self.ties == "efron")
 
 
@@ -324,15 +336,15 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
 
     The estimator learns an order of the groups. For every prefix of this order, it fits a linear log hazard by
     maximising the partial likelihood, with a ridge penalty. ``predict`` returns risk scores: a higher score means that
-    an event is expected earlier. A row that contains the mean of every column has a score of 0.
+    an event is expected earlier. A row whose columns all equal their training means has a score of 0.
 
     Parameters
     ----------
-    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, min_gain, start, encoding
+    feature_groups, costs, cost_sensitive, schedule, max_cost, max_groups, start, encoding
         As in ``AnytimeRegressor``.
     rule : {"forward", "score", "omp", "no-whiten", "single", "static"}
-        As in ``AnytimeClassifier``. Gradients are whitened by the covariance within sets of rows at risk.
-    alpha, correction, tol
+        As in ``AnytimeClassifier``. Gradients are whitened with the covariance within risk sets.
+    min_gain, alpha, correction, tol
         As in ``AnytimeRanker``.
     ties : {"efron", "breslow"}
         The method for handling tied event times.
@@ -343,8 +355,8 @@ class AnytimeSurvival(BaseSurvival, HasAlpha):
         As in ``AnytimeRanker``.
     event_times_, cumulative_hazards_ : arrays of shape (n_times,) and (1 + n_stages, n_times)
         The event times, and Breslow's estimate of the cumulative baseline hazard of every stage at these times.
-        Available only if the model was fitted without strata. If there are more than 5,000 event times, a time is
-        dropped if no hazard has risen by 0.1 % since the last time that was kept.
+        Available only if the model was fitted without strata. If there are more than 5,000 event times, a time is kept
+        only if the hazard of at least one stage has risen by at least 0.1 % since the last time that was kept.
 
     Examples
     --------
@@ -367,6 +379,11 @@ class AnytimeSurvivalCV(BaseSurvival, HasSearch):
 
     If ``cv`` is an integer or None, events are spread evenly over the folds. Parameters and attributes as in
     ``AnytimeSurvival`` and ``AnytimeRegressorCV``.
+
+    Attributes
+    ----------
+    alpha_
+        As in ``AnytimeRegressorCV``.
 
     Examples
     --------

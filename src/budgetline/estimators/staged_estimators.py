@@ -40,17 +40,17 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
         every fold learns its own order, because cloning a fitted estimator yields an unfitted one. To use the same
         order in all folds, pass ``order.model_``.
     stages : None, int or iterable of budgets
-        The prefixes for which a clone is fitted. For any other prefix, the clone of the longest shorter prefix
-        predicts.
+        The prefixes for which a clone is fitted. For any other prefix, the clone of the next shorter
+        fitted prefix is used.
 
         - If None, a clone is fitted for every prefix.
         - If an int, clones are fitted for this many prefixes, including the whole order. The square roots of the costs
-          of these prefixes are spread as evenly as possible, so that there are more clones for small budgets, where
-          most is gained.
+          of these prefixes are spread as evenly as possible, so that there are more clones for small budgets, where the
+          gains are largest.
         - If an iterable of budgets, a clone is fitted for the longest prefix that each budget can pay for. Nothing is
           bought beyond the largest budget.
     feature_groups
-        As in ``AnytimeRegressor``. Pass it only if ``order`` is a list; a model has groups of its own.
+        As in ``AnytimeRegressor``. Pass it only if ``order`` is a list, because a model already has its groups.
     costs
         As in ``AnytimeRegressor``. Pass it only if ``order`` is a list.
     n_jobs : int, optional
@@ -63,8 +63,8 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
     stages_ : tuple of int
         The number of groups that each clone uses.
     sequence_ : GroupSequence
-        The order of the groups, up to the last clone. The gains come from the model that learned the order, or are NaN
-        if ``order`` is a list.
+        The order of the groups, up to the last group that any clone uses. The gains come from the model that learned
+        the order, or are NaN if ``order`` is a list.
     order_estimator_ : estimator
         The clone of ``order`` that learned the order. Available only if ``order`` was an unfitted estimator.
     feature_groups_ : FeatureGroups
@@ -78,7 +78,7 @@ class StagedEstimators(ClassifiesAtBudget, MetaEstimatorMixin, BaseEstimator):  
 
     Notes
     -----
-    The linear models of this library can predict from any set of groups and have certificates. ``StagedEstimators``
+    The linear models of this library can predict from any set of groups and support certificates. ``StagedEstimators``
     predicts only from prefixes of the order: with ``available``, it uses the longest prefix whose groups are all
     available.
 

@@ -52,12 +52,12 @@ def budget_curve(
     y : array of shape (n,) or (n, P)
         The true target values.
     metric : str, scorer or function
-        - "explained": F/R(∅), the share of the intercept-only model's held-out loss that the model removes, without the
-          ridge penalty (1 − MSE/MSE₀ for squared error, 1 − log loss/log loss₀ for classification);
-        - "gain": R(∅) − R, the same reduction in units of the loss (½(MSE₀ − MSE) for squared error);
+        - "explained": the share by which the model reduces the held-out loss of the intercept-only model, which is 1 −
+          MSE/MSE₀ for squared error and 1 − log loss/log loss₀ for classification (without the ridge penalty);
+        - "gain": the same reduction in units of the loss, which is ½(MSE₀ − MSE) for squared error;
         - "mse", "r2" (means over targets), "log_loss", "accuracy", "roc_auc" (for several classes, the mean over
-          one-versus-rest curves). The last two also accept a regressor if y has two values. "accuracy" then uses the
-          threshold halfway between the two;
+          one-vs-rest curves). The last two also accept a regressor if y has two values. In this case, "accuracy" uses
+          the threshold halfway between the two values;
         - for rankings, "ndcg@5", "map" and similar names: see `budgetline.evaluation.ndcg_score`;
         - for survival times, with y in the form that ``AnytimeSurvival.score`` accepts: "concordance", and "brier",
           which is the integrated Brier score;

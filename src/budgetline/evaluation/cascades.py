@@ -69,7 +69,7 @@ class Cascade:
     def scores(self, model: object, X: object, qid: object) -> Float:
         """Return scores that rank the documents of each query as the cascade does.
 
-        Documents that reach a later level rank above all others.
+        Documents that reach a later level rank above all documents that do not.
 
         Parameters
         ----------
@@ -149,13 +149,13 @@ def cascades(
     k : int or None
         The cutoff rank of the NDCG that the search maximises. If None, all ranks count.
     levels : int
-        Maximum number of levels.
+        Maximum number of levels of a cascade.
     keep : sequence of int, optional
         Candidates for the number of documents that go on to the next level. By default, k, 2k, 4k and so on.
 
     Examples
     --------
-    Compare NDCG at each mean cost per document with the curve of the plain order:
+    Compare NDCG at each mean cost per document with the budget curve of the model without a cascade:
 
     >>> import numpy as np
     >>> from budgetline import AnytimeRanker, BudgetCurve, budget_curve

@@ -61,9 +61,9 @@ def cross_val_budget_curve(
         The cross-validation splitting strategy, in any form that scikit-learn accepts. None means 5 folds. With
         ``qid``, an integer gives folds that keep each query together.
     groups : array of shape (n,), optional
-        Group labels of the rows, such as patient numbers. If ``cv`` is an integer, the folds are then shuffled and keep
-        rows with the same label together. For a classifier, they are also stratified. The labels are passed on to
-        estimators whose ``fit`` accepts them.
+        Group labels of the rows, such as patient numbers. If ``groups`` is passed and ``cv`` is an integer, the folds
+        are shuffled and keep rows with the same label together; for a classifier, they are also stratified. The labels
+        are passed on to estimators whose ``fit`` accepts them.
     progress : bool, None or "lines"
         Whether to show progress. If None, progress is shown on a terminal. With "lines", a line is printed to stderr
         every ten seconds, which suits log files.
@@ -100,7 +100,7 @@ class Comparison(Tabular):
     metric: str
 
     def to_dict(self) -> dict[str, list[str | float]]:
-        """Return plain columns, with one row per method and fold."""
+        """Return a dict of columns, with one row per method and fold."""
         return {key: [row[key] for row in self.rows] for key in COLUMNS}
 
     def summary(self) -> dict[str, dict[str, float]]:
@@ -143,7 +143,7 @@ def compare(
 ) -> Comparison:
     """Fit several estimators on the same folds and compare their held-out curves over all budgets.
 
-    Squared-error estimators share one pass over the data. Their ``fit_seconds`` include its time per fold.
+    Squared-error estimators share one pass over the data. Each fold's share of its time is part of ``fit_seconds``.
 
     Parameters
     ----------
@@ -154,8 +154,8 @@ def compare(
     cv, groups, progress
         As in `cross_val_budget_curve`.
     fraction : float in [0, 1]
-        In each fold, timeliness is the mean up to the `stopping_cost` of the first method's training curve for this
-        fraction. With the default of 1, this is the cost of the whole curve.
+        Timeliness is the mean of a curve up to the `stopping_cost` of the first method in the same fold, at which its
+        training curve reaches this fraction of its improvement. By default, it is the cost of the whole curve.
     interpolation
         As in `timeliness`.
 

@@ -29,9 +29,9 @@ class BudgetCurve(Tabular):
     Attributes
     ----------
     costs : array of shape (K,)
-        The cost of each point. Costs start at 0 and never decrease; with a free group, the cost stays the same.
+        The cost of each point. Costs start at 0 and never decrease; a free group leaves the cost unchanged.
     values : array of shape (K,)
-        The metric at each point. ``values[0]`` is the value before any group.
+        The metric at each point. ``values[0]`` is the value before any group is bought.
     metric : str
         The name of the metric.
     label : str
@@ -79,10 +79,10 @@ class BudgetCurve(Tabular):
 
     @classmethod
     def of(cls, source: object) -> BudgetCurve:
-        """Return the training curve F/R(∅) of ``source``, a sequence or a fitted model; a curve is returned unchanged.
+        """Return the training curve of ``source``, a sequence or a fitted model; a curve is returned unchanged.
 
-        For `StagedEstimators`, this is the curve of the model that chose the order. Its values are NaN if the order was
-        not chosen by a model.
+        The values are the explained shares F/R(∅). For `StagedEstimators`, this is the curve of the model that chose
+        the order. Its values are NaN if the order was not chosen by a model.
         """
         if isinstance(source, BudgetCurve):
             return source
@@ -119,7 +119,7 @@ class BudgetCurve(Tabular):
         """Return the value at one or more budgets.
 
         ``budget`` is a number or an array. With ``interpolation="step"``, the value is taken from the last affordable
-        point. With "linear", it lies on the straight line from this point to the next.
+        point. With "linear", it is interpolated linearly between this point and the next.
         """
         check_interpolation(interpolation)
         budgets = floats_of(budget)
@@ -138,11 +138,11 @@ class BudgetCurve(Tabular):
         return found if budgets.ndim else float(found)
 
     def improvement(self) -> Float:
-        """Return the improvement of each point over the first, shape (K,); positive values are better."""
+        """Return the improvement of each point over the first point, shape (K,); positive values mean better."""
         return np.asarray((self.values - self.values[0]) * (1.0 if self.greater_is_better else -1.0) + 0.0)
 
     def to_dict(self) -> dict[str, list[str | float]]:
-        """Return plain columns: group (if known), cost, the metric, and standard_error (if known)."""
+        """Return a dict of columns: group (if known), cost, the metric, and standard_error (if known)."""
         table: dict[str, list[str | float]] = {"cost": self.costs.tolist(), self.metric: self.values.tolist()}
         if self.groups:
             table = {"group": list(self.groups), **table}
@@ -200,8 +200,8 @@ def timeliness(
 ) -> float:
     """Return the mean of a curve over all budgets from 0 to a stopping cost T: (1/T) ∫₀ᵀ v(B) dB.
 
-    For a curve of F/R(∅), this is the paper's timeliness. Beyond its last point, a curve keeps its last value. If T
-    is 0, the mean is v(0), the value after all free groups.
+    For a training curve, F/R(∅), this is the paper's timeliness. Beyond its last point, a curve keeps its last value.
+    If T is 0, the result is v(0), the value after all free groups.
 
     Parameters
     ----------
@@ -241,8 +241,8 @@ def timeliness(
 def stopping_cost(curve: object, fraction: float) -> float:
     """Return the first cost at which a curve reaches a fraction of its total improvement: the α-stopping cost.
 
-    The paper uses the training curve of CS-G-OMP (``rule="omp"``) for every method. If the fraction is 1, the result
-    is the cost of the whole curve.
+    If the fraction is 1, the result is the cost of the whole curve. To compare methods, the paper uses the same
+    stopping cost for all of them, which is taken from the training curve of CS-G-OMP (``rule="omp"``).
 
     Examples
     --------

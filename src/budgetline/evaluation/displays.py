@@ -101,8 +101,9 @@ class BudgetCurveDisplay:
         ax : matplotlib axes, optional
             The axes to plot on, such as the axes of another display. If None, a new figure and axes are created.
         bound : BudgetCurve, optional
-            A bound, such as ``certificate.curve()``. It is drawn as steps, and the region above it is shaded. It
-            applies to "explained" on the training data, with the ridge penalty, so curves on other data may cross it.
+            A bound, such as ``certificate.curve()``. It is drawn as steps, and the region above it is shaded. The
+            bound holds for "explained" on the training data, with the ridge penalty subtracted. Other curves may
+            cross it.
         **line
             Keyword arguments passed to matplotlib's ``plot``.
         """

@@ -41,10 +41,10 @@ class Effect(Tabular):
     group : str
         The group to which the column belongs. A pair of columns is a group of its own.
     axes : tuple of Axis
-        The column, or both columns of a pair, with their points: first ``axis.numbers`` (ascending, connected by a
-        curve), then ``axis.spikes`` (frequent numbers with effects of their own, or all numbers of a column that has
-        few distinct values), then ``axis.categories`` (including "(rare)" and "(missing)"). ``axis.rug`` holds the
-        knots of the curve.
+        One axis for a single column, or two axes for a pair. The points of an axis are stored in three parts, in this
+        order: ``axis.numbers`` are ascending and connected by a curve; ``axis.spikes`` are frequent numbers with
+        effects of their own, or all numbers of a column that has few distinct values; and ``axis.categories`` include
+        "(rare)" and "(missing)". ``axis.rug`` holds the knots of the curve.
     values : array of shape (points,), or (points, points) for a pair
         The effect at each point. Its mean over the training data is 0. If there are P scores, the array has an
         additional last axis of length P.
@@ -54,9 +54,10 @@ class Effect(Tabular):
     classes : bool
         Whether the outputs are classes.
     errors : array or None
-        Standard errors, in the shape of ``values``, which take the choice of the groups as given. They reflect the noise in the rows,
-        with the ridge penalty as a prior. None if the dispersion of the loss is unknown (as for a ``ConvexLoss``), if
-        there are too few rows to estimate it, or for plans of losses other than squared error that were not refitted.
+        Standard errors, in the shape of ``values``. They reflect the noise in the rows, with the ridge penalty treated
+        as a prior, but not the uncertainty in the choice of the groups. None if the dispersion of the loss is unknown,
+        as for a ``ConvexLoss``, or if there are too few rows to estimate it. Also None for a plan that was not
+        refitted, unless its loss is squared error.
     free : float
         Degrees of freedom of the standard errors; infinity if the dispersion is known.
 
@@ -101,7 +102,7 @@ class Effect(Tabular):
         return np.moveaxis(values, -1, 0) if values.ndim > len(self.axes) else values[None]
 
     def to_dict(self) -> dict[str, list[object]]:
-        """Return plain columns, one row per point and score; ``number`` is NaN for categories and missing values.
+        """Return a dict of columns, one row per point and score; ``number`` is NaN for categories and missing values.
 
         ``lower`` and ``upper`` are the limits of a pointwise 90 % band. They are NaN if the band is unknown.
         """
@@ -170,7 +171,7 @@ class Effects(Tabular):
         return found[name]
 
     def to_dict(self) -> dict[str, list[object]]:
-        """Return all effects as plain columns, as `Effect.to_dict` does."""
+        """Return all effects in one dict of columns, in the form of `Effect.to_dict`."""
         parts = [effect.to_dict() for effect in self.effects]
         return {name: [entry for part in parts for entry in part[name]] for name in COLUMNS}
 
@@ -182,7 +183,8 @@ class Effects(Tabular):
     def plot(self, ax: Artist = None, *, names: Sequence[str] | None = None) -> list[Artist]:
         """Draw the effects of all or some columns with matplotlib (the extra ``plot``).
 
-        Curves, points and bars have pointwise 90 % bands, which take the choice of the groups as given.
+        Curves, points and bars have pointwise 90 % bands, which do not account for the uncertainty in the choice of the
+        groups.
 
         Parameters
         ----------

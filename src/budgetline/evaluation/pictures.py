@@ -83,10 +83,13 @@ class ScoreEffect:
 
     @property
     def caption(self) -> str:
-        """The name, and the class that up means, or the target."""
+        """The name, and how the picture shows the class, or the target."""
         if not self.output:
             return self.name
-        return f"{self.name}: up means class {self.output}" if self.of_class else f"{self.name}, target {self.output}"
+        shows = "blue" if len(self.axes) == 2 else "up" if self.axes[0].numbers else "right"
+        return (
+            f"{self.name}: {shows} means class {self.output}" if self.of_class else f"{self.name}, target {self.output}"
+        )
 
     @property
     def grid(self) -> Float:
@@ -96,10 +99,34 @@ class ScoreEffect:
     @property
     def picture(self) -> str:
         """The effect as SVG."""
+        return self.drawn(*self.reach)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """From where to where the values, their bands and 0 reach."""
+        values, margins = self._values_and_margins
+        return _range(np.append(values - margins, values + margins))
+
+    def drawn(self, low: float, high: float) -> str:
+        """Return the effect as SVG; curves and bars have an axis from ``low`` to ``high``."""
         if len(self.axes) == 2:
             return _heat_map(*self.axes, self.grid)
         draw = _curve if self.axes[0].numbers else _bars
-        return draw(self.axes[0], self.grid, np.array(self.margins or [0.0] * len(self.values)))
+        return draw(self.axes[0], *self._values_and_margins, low, high)
+
+    @property
+    def _values_and_margins(self) -> tuple[Float, Float]:
+        return np.array(self.values), np.array(self.margins or [0.0] * len(self.values))
+
+
+def pictures(effects: Sequence[ScoreEffect]) -> list[str]:
+    """Return effects as SVG; curves and bars of the same score share one axis, so that they can be compared."""
+    ends: dict[str, list[tuple[float, float]]] = {}
+    for effect in effects:
+        if len(effect.axes) == 1:
+            ends.setdefault(effect.output, []).append(effect.reach)
+    axes = {output: (min(low for low, _ in own), max(high for _, high in own)) for output, own in ends.items()}
+    return [effect.drawn(*axes.get(effect.output, effect.reach)) for effect in effects]
 
 
 def short(value: float) -> str:
@@ -155,13 +182,12 @@ def _range(values: Float) -> tuple[float, float]:
     return (low, high) if low < high else (-1.0, 1.0)
 
 
-def _curve(axis: Axis, values: Float, margins: Float) -> str:
+def _curve(axis: Axis, values: Float, margins: Float, low: float, high: float) -> str:
     """Return a curve with its band and its rug; values at single points are to the right of it, with whiskers."""
     left, top, bottom, slot = 52.0, 10.0, 140.0, 50.0
     aside, n = axis.short_labels[len(axis.numbers) :], len(axis.numbers)
     right = WIDTH - 8 - slot * len(aside)
     lower, upper = values - margins, values + margins
-    low, high = _range(np.append(lower, upper))
     start, stop = axis.numbers[0], axis.numbers[-1]
 
     def across(x: float) -> float:
@@ -201,10 +227,9 @@ def short_place(x: float) -> str:
     return str(float(f"{x:.5g}") + 0.0).removesuffix(".0").replace("-", "−")
 
 
-def _bars(axis: Axis, values: Float, margins: Float) -> str:
+def _bars(axis: Axis, values: Float, margins: Float, low: float, high: float) -> str:
     """Return one bar per point, with its margin: those with the largest effects, in their order."""
     kept = np.sort(np.argsort(-np.abs(values), kind="stable")[:MOST_BARS])
-    low, high = _range(np.append(values - margins, values + margins))
     left, right, step = 116.0, WIDTH - 52.0, 19.0
     zero, unit = left - (right - left) * low / (high - low), (right - left) / (high - low)
 

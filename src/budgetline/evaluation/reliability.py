@@ -59,7 +59,7 @@ class ReliabilityDisplay:
     Parameters
     ----------
     curves : mapping name -> Reliability
-        The curves, as `from_estimator` and `from_predictions` create them.
+        The curves, as created by `from_estimator` or `from_predictions`.
 
     Attributes
     ----------
@@ -90,9 +90,9 @@ class ReliabilityDisplay:
     ) -> ReliabilityDisplay:
         """Plot the probabilities that a fitted classifier predicts for held-out rows at one or more budgets.
 
-        ``estimator`` is the classifier, and ``X`` and ``y`` are the held-out rows. ``budgets`` defaults to the cost of
-        all groups. Other keyword arguments, ``given``, are passed to `from_predictions`. With two classes,
-        ``pos_label`` defaults to the second.
+        ``estimator`` is the classifier, and ``X`` and ``y`` are the held-out rows. By default, ``budgets`` is the cost
+        of all groups. Other keyword arguments (``**given``) are passed to `from_predictions`. With two classes,
+        ``pos_label`` defaults to the second class.
         """
         held = HeldOut.of(estimator, X, y)
         names, order, classes = dict[int, str](), held.model.sequence, held.model.classes
@@ -120,9 +120,9 @@ class ReliabilityDisplay:
     ) -> ReliabilityDisplay:
         """Plot predicted probabilities of a class, shape (n,), or several such arrays in a mapping name -> array.
 
-        ``y_true`` contains the true labels, and ``sample_weight`` the sample weights. ``pos_label`` is the class; with
-        two classes, it defaults to the second. Each of the ``n_bins`` bins has about the same number of rows. Other
-        keyword arguments, ``plot``, are passed to the method ``plot``.
+        ``y_true`` contains the true labels, and ``sample_weight`` the sample weights. ``pos_label`` is the class to
+        plot; with two classes, it defaults to the second class. Each of the ``n_bins`` bins has about the same number
+        of rows. Other keyword arguments (``**plot``) are passed to the method ``plot``.
         """
         y = column_or_1d(y_true)
         labels = np.unique(y)
@@ -152,7 +152,7 @@ class ReliabilityDisplay:
     def plot(self, ax: Artist = None, **line: object) -> ReliabilityDisplay:
         """Draw the observed shares with error bars of one standard error, and the diagonal, on ``ax`` or new axes.
 
-        Keyword arguments, ``line``, are passed to matplotlib's ``errorbar``.
+        Keyword arguments (``**line``) are passed to matplotlib's ``errorbar``.
         """
         self.ax_ = ax = pyplot().subplots(layout="constrained")[1] if ax is None else ax
         self.figure_, self.lines_ = ax.figure, list[Artist]()
@@ -180,7 +180,8 @@ class CoverageDisplay:
     coverage : float
         The requested coverage.
     n_rows : float
-        The number of rows. It determines ``bounds``, shape (2, K), the intervals of one standard error for the shares.
+        The number of rows. It determines the attribute ``bounds`` of shape (2, K), which contains an interval of one
+        standard error around each share.
 
     Attributes
     ----------
@@ -208,7 +209,7 @@ class CoverageDisplay:
     ) -> CoverageDisplay:
         """Plot the coverage of ``predict_interval`` or ``predict_set`` of a fitted model on held-out rows.
 
-        ``estimator`` is the model, and ``X`` and ``y`` are the held-out rows. Other keyword arguments, ``given``, are
+        ``estimator`` is the model, and ``X`` and ``y`` are the held-out rows. Other keyword arguments (``**given``) are
         passed to `from_predictions`.
         """
         model, seen = as_model(estimator), model_and_table(estimator, X)[1]
@@ -233,8 +234,8 @@ class CoverageDisplay:
 
         ``predictions`` has one entry for each of the ``costs``. For intervals, an entry is a pair of arrays, the lower
         and the upper bounds. For sets, pass the ``classes``, shape (P,); an entry is then a bool array of shape (n, P).
-        ``y_true`` contains the true targets, and ``sample_weight`` the sample weights. Other keyword arguments,
-        ``plot``, are passed to the method ``plot``.
+        ``y_true`` contains the true targets, and ``sample_weight`` the sample weights. Other keyword arguments
+        (``**plot``) are passed to the method ``plot``.
         """
         y, found = np.asarray(y_true), list[list[float]]()
         known = None if classes is None else np.asarray(classes)
@@ -260,7 +261,7 @@ class CoverageDisplay:
     def plot(self, ax: Artist = None, **line: object) -> CoverageDisplay:
         """Draw the measured coverage as steps with a band of one standard error, and the requested coverage as a line.
 
-        ``ax`` are the axes to plot on; if None, new axes are created. Keyword arguments, ``line``, are passed to
+        ``ax`` are the axes to plot on; if None, new axes are created. Keyword arguments (``**line``) are passed to
         matplotlib's ``plot``.
         """
         self.ax_ = ax = pyplot().subplots(layout="constrained")[1] if ax is None else ax

@@ -59,7 +59,7 @@ def survival_of(scores: Float, known: Float, hazard: Float, times: Float) -> Flo
 def concordance(time: ArrayLike, event: ArrayLike, scores: ArrayLike, strata: ArrayLike | None = None) -> float:
     """Return Harrell's concordance: the share of comparable pairs in which the row with the higher score comes first.
 
-    Two rows are comparable if the earlier of their times is the time of an event. Pairs with equal scores count half.
+    Two rows are comparable if an event occurred at the earlier of their two times. Pairs with equal scores count half.
     Two events at the same time do not form a pair.
 
     Parameters

@@ -17,6 +17,7 @@ from budgetline.model.intervals import interval_of
 from budgetline.optimality import Plan
 from budgetline.optimality.next_groups import next_groups
 from budgetline.report.builders import (
+    costs_differ,
     curve_record,
     effects_record,
     groups_with_columns,
@@ -109,7 +110,7 @@ def budget_part(found: Learned, plan: Plan | None = None, *, searching: bool = F
         "budget": state.budget,
         "prefix": prefix_record(report, state.budget),
         "prefix_explained": report.sequence[stage - 1].explained if stage else 0.0,
-        "plan": None if plan is None else plan_record(plan),
+        "plan": None if plan is None else plan_record(plan, found.model, state.budget),
         "searching": searching,
     }
 
@@ -157,6 +158,8 @@ def compare_part(found: Learned, check: Check, tell: Tell) -> Part:
         "cheapest first": ("lowest cost first, whatever the gain", {"schedule": "cheapest"}),
         "costs ignored": ("largest gain first, whatever the cost", {"cost_sensitive": False}),
     }
+    if not costs_differ(state.feature_groups):
+        del others["cheapest first"]  # ties would decide it
     if state.today:
         order = FixedOrder(todays_order(state, state.feature_groups))
         others["today's order"] = (f"as given: {listed(state.today)}", {"schedule": order})

@@ -65,8 +65,7 @@ def warn_if_apart(
     warn(
         f"predictions do not explain what the model claims: up to group {shown(stages.sequence.groups[k])}, it claims "
         f"{stages.sequence.explained[k]:.4g} of the risk, but its predictions explain {shares[k]:.4g} on the training "
-        "rows. "
-        + _advice(models[k], stages, labels, alpha),
+        "rows. " + _advice(models[k], stages, labels, alpha),
         LinAlgWarning,
     )
 

@@ -105,8 +105,8 @@ class FeatureGroups:
     remainder : {"error", "drop"}
         What to do with columns of X that are in no group.
     shared : mapping name -> (cost, groups), optional
-        Costs that several groups share, such as a blood draw. Each shared cost is paid only once, by the first of its
-        groups that is bought.
+        Costs that several groups share, such as the cost of a blood draw. Each shared cost is paid only once, when the
+        first of its groups is bought.
     requires : mapping group -> groups, optional
         For each group, the groups that must be bought before it.
 
@@ -121,7 +121,7 @@ class FeatureGroups:
     shared, requires : dict
         The shared costs and the requirements, by name, as passed.
     prices : Prices
-        Computes the cost of any set of groups, given by their positions.
+        The object that computes the cost of any set of groups, where groups are specified by position.
 
     Examples
     --------
@@ -199,8 +199,9 @@ class FeatureGroups:
         prefixes : list of str, optional
             The prefixes that become groups. If the name of a column begins with one of them, followed by ``sep``, the
             column belongs to the longest such prefix; any other column is a group of its own. By default, the prefix of
-            a column is the part of its name before the first ``sep``. A warning then lists the groups that contain
-            several columns, because ``serum_iron`` and ``serum_albumin`` may belong to one blood test or to two.
+            a column is the part of its name before the first ``sep``. In this case, a warning lists the groups that
+            contain several columns, because a common prefix does not always mean one group: ``serum_iron`` and
+            ``serum_albumin`` may come from one blood test or from two.
         costs
             As in ``FeatureGroups``.
         **settings
@@ -229,8 +230,8 @@ class FeatureGroups:
     def singletons(cls, columns: Iterable[object] | int, costs: Costs = None, **settings: Any) -> FeatureGroups:
         """Make every column a group of its own, given a data frame, column names, or the number of columns.
 
-        If the number of columns D is passed, the groups are named ``"0"`` to ``"D-1"``. ``settings`` are ``remainder``,
-        ``shared`` and ``requires``. Other parameters as in ``FeatureGroups``.
+        If the number of columns D is passed, the groups are named ``"0"`` to ``"D-1"``. ``settings`` can contain
+        ``remainder``, ``shared`` and ``requires``. Other parameters as in ``FeatureGroups``.
 
         Examples
         --------
@@ -264,7 +265,7 @@ class FeatureGroups:
             raise kind(f"{path}: {error}") from error
 
     def to_yaml(self) -> str:
-        """Return the groups as YAML text; if it is saved in a file, `from_yaml` can read it.
+        """Return the groups as YAML text, which `from_yaml` can read from a file.
 
         Examples
         --------
@@ -291,7 +292,10 @@ class FeatureGroups:
         return FeatureGroups(**{**self._arguments(), "costs": costs})
 
     def with_free(self, requires: Mapping[str, Sequence[str]]) -> FeatureGroups:
-        """Return these groups and free groups without columns; ``requires`` maps each new group to its requirements."""
+        """Return these groups plus new free groups that have no columns.
+
+        ``requires`` maps the name of each new group to the groups that it requires.
+        """
         given = self._arguments()
         groups = given["groups"] | dict.fromkeys(requires, ())
         costs = np.append(self.costs, np.zeros(len(requires)))
@@ -332,7 +336,7 @@ class FeatureGroups:
         return hash(self.record())
 
     def record(self) -> GroupsRecord:
-        """Return the groups as a record, the form in which files store them."""
+        """Return the groups as a plain record, in the form in which they are stored in files."""
         shared = tuple((name, cost, members) for name, (cost, members) in self.shared.items())
         requires = tuple(self.requires.items())
         return GroupsRecord(self.names, self.columns, tuple(self.costs.tolist()), self.remainder, shared, requires)

@@ -98,11 +98,11 @@ def parse_costs(costs: object, names: tuple[str, ...]) -> Float:
         costs = costs.to_pylist()  # before version 21 the entries of an Arrow array are not Python numbers
     if isinstance(costs, Mapping):
         given = {str(name): cost for name, cost in costs.items()}
-        if missing := [name for name in names if name not in given]:
-            raise ValueError(f"no cost for group {shown(missing[0])}")
-        if unknown := sorted(given.keys() - set(names)):
+        if unknown := sorted(given.keys() - set(names)):  # before the missing ones: it may be one of them, misspelt
             hint = f"{did_you_mean(unknown[0], names)}; the groups are {some(names)}"
             raise ValueError(f"cost given for unknown group {shown(unknown[0])}{hint}")
+        if missing := [name for name in names if name not in given]:
+            raise ValueError(f"no cost for group {shown(missing[0])}")
         costs = [given[name] for name in names]
     entries = list(costs) if isinstance(costs, Iterable) and not isinstance(costs, str | bytes | Set) else None
     if entries is None or len(entries) != len(names):
@@ -117,7 +117,8 @@ def _cost(what: str, name: str, cost: Any) -> float:
     try:
         value = float("" if isinstance(cost, bool | np.bool_) else cost)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{what} {shown(name)} is not a number: {shown(cost)}") from None
+        advice = "; write it like 1.5" if isinstance(cost, str) else ""
+        raise ValueError(f"{what} {shown(name)} is not a number: {shown(cost)}{advice}") from None
     if not 0 <= value < np.inf:
         raise ValueError(f"{what} {shown(name)} must be finite and not negative, got {shown(cost)}")
     return value

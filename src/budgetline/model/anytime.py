@@ -36,8 +36,8 @@ from budgetline.sequencing.sequence import GroupSequence
 class AnytimeModel:
     """A fitted anytime model: the order of the groups and one linear model per prefix, in the units of the data.
 
-    Fitted estimators store it as ``model_``. Evaluation, certificates, the runtime, files and reports need nothing
-    else.
+    Fitted estimators store it as ``model_``. It contains everything that evaluation, certificates, the runtime, files
+    and reports need.
 
     Attributes
     ----------
@@ -54,7 +54,8 @@ class AnytimeModel:
     classes : array of shape (P,), or None
         The class labels of a classifier.
     moments : Moments, or None
-        For squared error, the moments of the columns ``layout.read``, from which the model was learned.
+        For squared error, the moments from which the model was learned. Their columns are ``layout.read``, the columns
+        that belong to groups.
     estimator : str
         Name of the estimator's class.
     settings : mapping
@@ -65,8 +66,8 @@ class AnytimeModel:
         How the columns of the user's table are encoded. With an encoding, ``layout`` and ``stages`` refer to design
         columns.
     penalties : array of shape (J,), or None
-        The amount that was subtracted from the gain of each group when the order was chosen, in the units of F. None
-        means that nothing was subtracted.
+        The amount that was subtracted from the gain of each group when the order was chosen, in the same units as the
+        gains. None means that nothing was subtracted.
     calibration : Calibration, or None
         How class scores are turned into probabilities at every stage. If None, the loss alone determines the
         probabilities.
@@ -126,7 +127,7 @@ class AnytimeModel:
 
     @property
     def weights(self) -> Float | None:
-        """Penalty weights of the columns ``layout.read``, or None if all are 1."""
+        """Penalty weights of the columns that belong to groups (``layout.read``), or None if all weights are 1."""
         return None if self.encoding is None else self.encoding.weights
 
     @cached_property
@@ -149,7 +150,7 @@ class AnytimeModel:
         return self.source.labels(self.source.columns_of(self.sequence.order[:stage]))
 
     def watch(self) -> Watch:
-        """Return a counter for the categories in a table that are unknown to the model."""
+        """Return a counter of the categories in a table that the model does not know."""
         return Watch({}) if self.encoding is None else self.encoding.watch(self.stages.mean)
 
     def scored(
@@ -214,7 +215,7 @@ class AnytimeModel:
         )
 
     def results_of_stages(self, scores: Float, method: str) -> Array:
-        """Turn the scores (m, K, P) of all K stages into the results of a method, of shape (m, K, …)."""
+        """Turn the scores (m, K, P) of all K stages into the results of a method such as "predict", (m, K, …)."""
         m, K, P = scores.shape
         return self.respond(scores.reshape(m * K, P), method, np.tile(np.arange(K), m)).reshape(m, K, -1)
 
@@ -250,7 +251,7 @@ class AnytimeModel:
         return found[method](scores)
 
     def with_stages(self, stages: StagedModel, like: Positions) -> AnytimeModel:
-        """Return this model with other ``stages``; their calibration and errors are taken from its stages ``like``."""
+        """Return this model with new ``stages``; ``like`` are the old stages whose calibration and errors are kept."""
         calibration = None if self.calibration is None else self.calibration.at(like)
         errors = None if self.errors is None else self.errors.at(like)
         of_order = ("fold_costs_", "held_out_")

@@ -9,7 +9,7 @@ import numpy as np
 
 from budgetline.arrays import Float, Mask, Positions, Table
 from budgetline.inputs import check_choice
-from budgetline.messages import shown, warn
+from budgetline.messages import shown, some, warn
 from budgetline.model.spread import Errors, Spread
 from budgetline.model.staged import Available, RowFunction
 from budgetline.model.subsets import LinearSubset, Subset
@@ -149,11 +149,10 @@ class StagedModel:
         """Return which steps of the sequence these groups are, shape (stages,); warn about groups outside it."""
         wanted = {str(name) for name in available}
         if left_out := sorted(wanted - set(self.sequence.groups)):
-            warn(
-                f"group {shown(left_out[0])} is not used: max_cost, max_groups or min_gain ended the sequence "
-                "before it",
-                UserWarning,
-            )
+            one = len(left_out) == 1
+            which, them = (f"group {shown(left_out[0])} is", "it") if one else (f"groups {some(left_out)} are", "them")
+            why = f"the order ended before {them}, because of a limit or for lack of gain"
+            warn(f"{which} not used: {why}", UserWarning)
         return np.array([name in wanted for name in self.sequence.groups], dtype=bool)
 
     def of_steps(self, in_sequence: Mask) -> LinearModel:

@@ -52,9 +52,9 @@ class Moments:
         Names of the columns, if they have any.
     eps : float
         Unit roundoff of the products. It is the unit roundoff of float32 if any part was accumulated in float32. It is
-        larger if digits were lost by subtraction, or by weights near the smallest float64.
+        larger if digits were lost by subtraction or because weights are near the smallest float64 number.
     effective_samples : float or None
-        (Σ w_i)² / Σ w_i², the number of equally weighted rows that would determine a mean as precisely. None means that
+        (Σ w_i)² / Σ w_i², the number of equally weighted rows that would give an equally precise mean. None means that
         all weights are equal.
 
     Examples
@@ -186,7 +186,7 @@ class Moments:
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str = "data") -> Moments:
-        """Return the moments from ``data``, the output of `to_bytes`; error messages refer to it as ``where``.
+        """Return the moments from ``data``, the output of `to_bytes`; error messages call them ``where``.
 
         Examples
         --------

@@ -31,9 +31,10 @@ def certify(
 ) -> Certificate:
     """Prove how close a model's sequence is to optimal at every budget, for squared error.
 
-    Bounds on what any set of groups can explain come from the models of the prefixes, from a relaxation, and from
-    branch and bound. The search ends when the gaps are below 1e-4 of what all groups explain, or at the time limit. The
-    bounds are valid whenever the search ends. They apply to squared error on the training data.
+    The bounds limit what any set of groups can explain. They are computed from the models of the prefixes, by a
+    relaxation, and by branch and bound. The search ends at the time limit, or earlier if all gaps between the sequence
+    and its bounds fall below 1e-4 of what all groups together explain. The bounds are valid no matter when the search
+    ends. They apply to squared error on the training data.
 
     Parameters
     ----------

@@ -39,7 +39,9 @@ scores are constant, and only rounding varies."""
 
 @dataclass(frozen=True, eq=False)
 class NextGroups(Tabular):
-    """Ranking of what to buy next, by gain per cost or, for given rows, by the chance per cost that a decision changes.
+    """Ranking of the groups to buy next, by gain per cost or, if rows were passed, by chance per cost.
+
+    The chance of a group is the probability that buying it changes the decision for a row, averaged over the rows.
 
     Attributes
     ----------
@@ -48,17 +50,18 @@ class NextGroups(Tabular):
     groups : tuple of str
         The groups that can be bought next, best first. The arrays below have one entry for each of them.
     along : tuple of tuples of str
-        For each group, the required groups that are not available yet. They are bought with it, and its cost and gain
-        include them.
+        For each group, the required groups that are not available yet. They are bought together with the group, and its
+        cost and gain include them.
     costs : float array
         The cost of each purchase, without shared costs that have already been paid.
     gains : float array
-        F(S ∪ A) − F(S) on the training data, minus the model's correction for noise, if there is one.
+        The gain of each purchase on the training data, F(S ∪ A) − F(S), minus the correction of the model if there is
+        one. S is the set of available groups, and A is the set of groups that are bought.
     chances : array of shape (groups, n), or None
         For n rows of a classifier, the probability that the purchase changes the decision.
     unknown : tuple of str
-        Groups that are neither available nor ranked. The model does not know their gains, because its sequence ended
-        before them.
+        Groups that are neither available nor ranked. Their gains are unknown, because the sequence of the model ends
+        before reaching them.
 
     Examples
     --------
@@ -93,7 +96,7 @@ class NextGroups(Tabular):
         return None if self.chances is None else self.chances.mean(axis=1)
 
     def to_dict(self) -> dict[str, Sequence[object]]:
-        """Return plain columns: group, along, cost, gain, gain_per_cost and, with rows, chance and chance_per_cost."""
+        """Return a dict: group, along, cost, gain, gain_per_cost; with rows, also chance and chance_per_cost."""
         found: dict[str, Sequence[object]] = {
             "group": list(self.groups),
             "along": [list(names) for names in self.along],
@@ -139,7 +142,7 @@ def next_groups(
     budget: float | None = None,
     X: object = None,
 ) -> NextGroups:
-    """Rank what to buy next for a fitted model; parameters as in `budgetline.AnytimeRegressor.next_groups`.
+    """Rank the groups to buy next for a fitted model; parameters as in `budgetline.AnytimeRegressor.next_groups`.
 
     Examples
     --------

@@ -4,9 +4,10 @@ For squared error a plan is the best set of the quadratic problem of the model, 
 the least-squares fit of these groups, from C and b.
 
 For other losses every set would need a fit. The risk is approximated by a quadratic around up to three fitted stages:
-the empty one, the last that the budget pays for, and the last. The best set of each is a candidate; another is the
-sequence itself, filled up with what still fits. The candidate that explains most is the plan. Its model comes from the
-population that the model keeps of its training rows: exact for prefixes of the sequence, otherwise an approximation.
+the empty one, the last that the budget pays for, and the last. The best set of each is a candidate. So are the prefix
+of the sequence, the prefix filled up with what still fits, and the best single groups. All are compared by the value of
+their models, and the best affordable one is the plan; so a larger budget never gets a worse set. The models come from
+the population that the model keeps of its training rows: exact for prefixes of the sequence, otherwise approximations.
 
 With the training data, either model is fitted to them.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from budgetline.arrays import Array, Float, Mask
 from budgetline.bounds.certificate import Certificate
 from budgetline.bounds.problem import Conditions, GroupNames, Quadratic
 from budgetline.bounds.search import BestSet, best_sets
+from budgetline.budgets import SLACK
 from budgetline.devices import like
 from budgetline.fitting import Recipe, RowsTraining, fit_model
 from budgetline.fitting.linear import fit_gram, warn_from_moments
@@ -30,7 +33,13 @@ from budgetline.messages import printable, some
 from budgetline.model.anytime import AnytimeModel, as_model
 from budgetline.model.stages import StagedModel
 from budgetline.model.subsets import LinearSubset
-from budgetline.optimality.set_values import known_columns, known_groups, problems_for, stages_of
+from budgetline.optimality.set_values import (
+    known_columns,
+    known_groups,
+    problems_for,
+    stages_of,
+    stored_gains,
+)
 from budgetline.progress import Progress
 from budgetline.sequencing.loop import Limits
 from budgetline.sequencing.schedules import FixedOrder
@@ -40,21 +49,24 @@ FitToData = Callable[[tuple[str, ...]], AnytimeModel]
 """Fits the models of groups, in this order, to data."""
 TrainingData = tuple[RowsTraining, Recipe]
 """The data that a model was fitted to, in memory and checked, and how it was fitted."""
+BEST_SINGLES = 3
+"""For losses other than squared error, this many single groups are candidates for each budget."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The best set of groups for a known budget, and the models fitted to it.
 
-    The order of a model suits every budget, because it can be interrupted at any point. A plan is made for one budget.
-    Estimators create plans with `AnytimeRegressor.plan`. A plan works wherever a fitted model does: in ``save``,
+    The order of a model serves every budget, because it can be stopped at any point. A plan is made for one budget
+    only. Estimators create plans with `AnytimeRegressor.plan`. A plan works wherever a fitted model does: in ``save``,
     ``to_onnx``, `AnytimeRunner`, curves and reports. Loading a saved plan gives an estimator of the class that created
     it. Its sequence consists of the groups of the plan.
 
-    For squared error, the set maximises F on the training data over all affordable sets. If the model was fitted with a
-    correction, the correction is subtracted from F. The ``certificate`` proves the ``bound``. For other losses, the set
-    comes from quadratic models of the risk around fitted stages. This set is good but not always the best, and nothing
-    is certified: ``bound`` and ``certificate`` are None.
+    For squared error, the set maximises F, the reduction of the training risk, over all affordable sets. If the model
+    was fitted with a correction, the correction is subtracted from F. The ``certificate`` proves the ``bound``. For
+    other losses, the set comes from a quadratic model of the risk around a fitted stage or from the sequence, or it is
+    a single group. The set is good but not necessarily the best, and nothing is certified: ``bound`` and
+    ``certificate`` are None.
 
     Attributes
     ----------
@@ -73,9 +85,9 @@ class Plan:
     certificate : Certificate or None
         The proof of ``bound``. It certifies F minus the correction.
     refitted : bool
-        Whether the models minimise the loss on their groups. They always do for squared error. For other losses, they
-        do if the data were passed or if the groups are a prefix of the sequence. Otherwise they are the approximations
-        that ``predict(available=...)`` uses.
+        Whether the models minimise the loss on their groups. This is always the case for squared error. For other
+        losses, it is the case only if the training data were passed or if the groups are a prefix of the sequence.
+        Otherwise, the models are the approximations that ``predict(available=...)`` uses.
     model_ : AnytimeModel
         The model whose sequence consists of the groups of the plan. Its last stage is the model of the plan.
 
@@ -159,7 +171,8 @@ def plan(
 ) -> Plan:
     """Find the best set of groups of a fitted model for a budget; parameters as in `AnytimeRegressor.plan`.
 
-    If ``data``, the training data and the recipe of the model, are passed, the plan is fitted to them.
+    ``data`` holds the training data in an internal form, which `AnytimeRegressor.plan` creates from X and y. If it is
+    passed, the models of the plan are refitted to these data.
 
     Examples
     --------
@@ -189,7 +202,8 @@ def plans(
 ) -> tuple[Plan, ...]:
     """Find plans of a ``model`` for several ``budgets`` within one time limit; parameters as in ``plan``.
 
-    If ``data`` are passed, the plans are fitted to them.
+    A plan for a larger budget never has a smaller ``value``. If ``data`` is passed, the models of the plans are
+    refitted to these training data, as in ``plan``.
 
     Examples
     --------
@@ -212,8 +226,7 @@ def plans(
         found = best_sets(problem, conditions, amounts, limit, progress)
         return tuple(_exact_plan(known, problem, best, refit) for best in found)
     candidates = _candidates(known, amounts, conditions, limit, progress)
-    different = ({each.tobytes(): each for each in several}.values() for several in candidates)
-    return tuple(max((_of_set(known, each, refit) for each in sets), key=lambda plan: plan.value) for sets in different)
+    return _best_of(known, amounts, candidates, conditions, refit)
 
 
 def _exact_plan(model: AnytimeModel, problem: Quadratic, best: BestSet, refit: FitToData | None) -> Plan:
@@ -229,16 +242,58 @@ def _exact_plan(model: AnytimeModel, problem: Quadratic, best: BestSet, refit: F
 
 def _candidates(
     model: AnytimeModel, budgets: list[float], conditions: Conditions, time_limit: float, progress: Progress
-) -> list[list[Mask]]:
+) -> list[Mask]:
     """Return a few good sets for every budget, for a loss other than squared error."""
-    order = model.sequence.order.tolist()
-    candidates = [[conditions.filled(budget, order)] for budget in budgets]
+    order, stage_at = model.sequence.order.tolist(), model.sequence.stage_at
+    candidates = [conditions.filled(budget, order) for budget in budgets]
     share = time_limit / max(1, 3 * len(budgets))
     for problem, asked in problems_for(model, budgets):
         found = best_sets(problem, conditions, [budgets[k] for k in asked], share * len(asked), progress)
-        for k, each in zip(asked, found, strict=True):
-            candidates[k].append(each.chosen)
+        candidates += [each.chosen for each in found]
+    candidates += [conditions.filled(budget, order[: stage_at(budget)]) for budget in budgets]
+    singles = _singles(model, conditions)
+    for budget in budgets:
+        candidates += _affordable(model, singles, budget)[:BEST_SINGLES]
     return candidates
+
+
+def _singles(model: AnytimeModel, conditions: Conditions) -> list[Mask]:
+    """Return the included groups with one further group and what it requires, by falling estimated value."""
+    prices, included = model.groups.prices, conditions.included
+    sets = [included | prices.closure([g]) for g in np.flatnonzero(~included & ~conditions.excluded).tolist()]
+    sets = [each for each in sets if not (each & conditions.excluded).any()]
+    values = stored_gains(model, included, [np.flatnonzero(each & ~included) for each in sets])
+    if model.penalties is not None:
+        values = values - np.array([model.penalties[each].sum() for each in sets])
+    return [sets[k] for k in np.argsort(-values, kind="stable")]
+
+
+def _affordable(model: AnytimeModel, sets: list[Mask], budget: float) -> list[Mask]:
+    """Return the sets that a budget pays for."""
+    return [each for each in sets if model.groups.prices.cost(each) <= budget * (1 + SLACK)]
+
+
+def _best_of(
+    model: AnytimeModel, budgets: list[float], candidates: list[Mask], conditions: Conditions, refit: FitToData | None
+) -> tuple[Plan, ...]:
+    """Return the plan of the best affordable candidate for every budget, filled up if that is better.
+
+    What a smaller budget buys is a candidate for every larger one.
+    """
+    order, known, found = model.sequence.order.tolist(), list(candidates), dict[int, Plan]()
+
+    @cache
+    def plan_of(chosen: bytes) -> Plan:
+        return _of_set(model, np.frombuffer(chosen, dtype=bool), refit)
+
+    def value(chosen: Mask) -> float:
+        return plan_of(chosen.tobytes()).value
+
+    for k in sorted(range(len(budgets)), key=budgets.__getitem__):
+        best = max(_affordable(model, known, budgets[k]), key=value)
+        known.append(conditions.filled(budgets[k], order, best))
+        found[k] = plan_of(max(best, known[-1], key=value).tobytes())
+    return tuple(found[k] for k in range(len(budgets)))
 
 
 def _of_set(model: AnytimeModel, chosen: Mask, refit: FitToData | None) -> Plan:

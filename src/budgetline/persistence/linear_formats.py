@@ -77,14 +77,14 @@ def to_linear_format(
     Notes
     -----
     Features are named after the columns. If the columns have no names, the features are ``x0``, ``x1``, … by position.
-    In Vespa they are attributes, or rank features if they have names such as ``bm25(title)``. A name that the format
-    cannot represent raises an error.
+    In Vespa, features are attributes, or rank features if they have names such as ``bm25(title)``. A name that the
+    format cannot represent raises an error.
 
     Solr, Elasticsearch and Vespa compute one linear function. It is the ``decision_function`` for two classes, the
     logarithm of the mean for Poisson, and the prediction in all other cases. Models in Solr and Elasticsearch have no
     intercept, so it becomes the weight of a feature ``constant`` whose value must be 1. For rankings and survival
-    times, the intercept is omitted, because it does not change the order. Both systems compute in single precision.
-    PMML can represent only linear predictions, and therefore neither classifiers nor Poisson models.
+    times, the intercept is omitted, because it does not change the order. Solr and Elasticsearch compute in single
+    precision. PMML can represent only linear predictions, not classifiers or Poisson models.
 
     Examples
     --------

@@ -39,9 +39,9 @@ def save(model: Any, path: PathName) -> None:
     Parameters
     ----------
     model : AnytimeRegressor, AnytimeClassifier, AnytimeRanker, AnytimeSurvival, their CV versions, GroupLassoPath
-        The fitted model. `StagedEstimators` are also accepted if skops is installed, which writes the fitted clones.
-        Their file then holds the order that was found, not the parameter ``order``. Parameters that cannot be written
-        as plain values and that predictions do not need, such as a custom splitter or schedule, are left out with a
+        The fitted model. `StagedEstimators` are also accepted if skops, which writes the fitted clones, is installed.
+        Their file contains the resulting order instead of the parameter ``order``. Parameters that cannot be written as
+        plain values and that predictions do not need, such as a custom splitter or schedule, are left out with a
         warning. A `ConvexLoss` is rejected, because predictions need its functions.
     path : path
         The file to write. If writing fails, an existing file is left unchanged.
@@ -79,7 +79,7 @@ def save(model: Any, path: PathName) -> None:
 
 
 def load(path: PathName, *, trusted: Collection[str] = ()) -> LinearEstimator | StagedEstimators:
-    """Load a model from a file, without ever running code that you have not declared to be trusted.
+    """Load a model from a file, without running any code except from types that you declare as trusted.
 
     Parameters
     ----------

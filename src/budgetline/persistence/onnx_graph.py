@@ -29,9 +29,9 @@ def to_onnx(model: object, path: PathName | None = None) -> Proto:
     - With an encoding, ``X`` is replaced by one input of shape (N, 1) for every table column that a stage uses. Each
       input has the name of its column, or ``x0``, ``x1``, … by position if the columns have no names. Numbers are
       doubles: NaN means missing, dates are days since 1970, and "8.90%" is passed as 8.9. Categories are strings:
-      ``""`` means missing, flags are ``"True"`` and ``"False"``, and whole numbers are written as ``"3"``. Columns that
-      the chosen stage does not use may hold any value of their type. If a column cannot be an input, for example
-      because it is called ``stage``, an error names it.
+      ``""`` means missing, Booleans are ``"True"`` and ``"False"``, and whole numbers are written as ``"3"``. Columns
+      that the chosen stage does not use may hold any value of their type. If a column cannot be an input, for example
+      because it is called ``stage``, an error is raised that names the column.
     - ``stage``, int64 scalar, optional: the number of groups to use, in sequence order. The ONNX runtime raises an
       error if the stage does not exist. Without this input, or if it is negative, the budget determines the stage.
     - ``budget``, double scalar, optional: the graph uses the longest prefix of the sequence that the budget pays for.

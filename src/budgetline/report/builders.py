@@ -18,8 +18,10 @@ from budgetline.budgets import fold_costs
 from budgetline.evaluation import BudgetCurve, timeliness
 from budgetline.evaluation.budget_curves import training_curve
 from budgetline.evaluation.metrics import label_of
+from budgetline.evaluation.pictures import pictures
 from budgetline.glm.families import SquaredError
 from budgetline.glm.set_families import SetFamily
+from budgetline.groups import FeatureGroups
 from budgetline.inputs import check_weight
 from budgetline.messages import cut, shown
 from budgetline.model.anytime import AnytimeModel, Staged
@@ -42,7 +44,8 @@ USUAL_METRICS = {"ranking": "ndcg@10", "survival": "concordance"}
 LONGEST_SETTING, LONGEST_IN_REPORT = 1000, 200
 """Settings are truncated to these lengths, in characters."""
 SAME_DATA = 1e-6
-"""If the relative difference of two values of R(∅) is smaller, they are taken to come from the same data."""
+"""If the relative difference between two values of R(∅) is below this threshold, they are assumed to come from the same
+data."""
 
 
 def known(value: float) -> float | None:
@@ -121,6 +124,12 @@ def groups_with_columns(model: Staged) -> dict[str, int]:
     """Return the groups that can be bought and their numbers of columns; a pair of columns has no column of its own."""
     widths = zip(model.groups.names, map(len, model.groups.columns), strict=True)
     return {name: width for name, width in widths if width}
+
+
+def costs_differ(groups: FeatureGroups) -> bool:
+    """Return whether costs can decide an order: not if all groups cost the same, apart from pairs, which are free."""
+    costs = zip(groups.costs.tolist(), groups.columns, strict=True)
+    return bool(groups.shared) or len({cost for cost, columns in costs if cost or len(columns)}) > 1
 
 
 def pairs_bought(model: Staged) -> bool:
@@ -238,25 +247,29 @@ def prefix_record(report: Content, budget: float) -> Record:
     return {"groups": report.prefix(stage), "cost": report.training_curve.costs[stage], "value": value, "error": error}
 
 
-def plan_record(plan: Plan) -> Record:
-    """Return a plan, and what is proven of it, as numbers and in words.
+def plan_record(plan: Plan, model: AnytimeModel, budget: float) -> Record:
+    """Return the plan of a model for a budget, and what is proven of it, as numbers and in words.
 
     The value and its bound subtract the ridge penalty and the correction; ``explained``, as in `order_columns`, does
-    not.
+    not. ``order_explained`` is the same of what the budget buys in the order of the model.
     """
+    corrected = plan.model_.penalties is not None
     if plan.optimal:
-        proof, meaning = "proven best", "No other groups within this budget explain the training rows better."
+        after = " after the correction for noise" * corrected
+        proof, meaning = "proven best", f"No other groups within this budget explain the training rows better{after}."
     elif plan.ratio is not None:
         proof = f"at least {at_least(plan.ratio)} of the best"
         meaning = "Other groups within this budget may explain the training rows a little better, up to this limit."
     else:
         proof = "the best found"
         meaning = "A short search found nothing better within this budget. The plan is not proven to be optimal."
-    if plan.model_.penalties is not None:
-        meaning += " The search maximises the explained share minus the model's noise correction."
+    if corrected:
+        meaning += " A plan maximises the explained share less the correction for noise; so a plan may explain less of"
+        meaning += " the training data than the order."
     names = ("groups", "cost", "value", "bound", "ratio", "optimal", "refitted")
     numbers = {name: getattr(plan, name) for name in names}
-    return {**numbers, "explained": float(training_curve(plan.model_).values[-1]), "proven": proof, "meaning": meaning}
+    explained, of_order = float(training_curve(plan.model_).values[-1]), float(training_curve(model).at(budget))
+    return {**numbers, "explained": explained, "order_explained": of_order, "proven": proof, "meaning": meaning}
 
 
 def next_record(model: AnytimeModel, ranking: NextGroups) -> Record:
@@ -273,7 +286,10 @@ def effects_record(model: AnytimeModel, budget: float | None = None) -> Record:
     """Return the effects of columns at the stage that a budget buys, None: at the last stage, as pictures."""
     effects, in_all = effect_records(model, budget)
     stage = len(model.sequence) if budget is None else model.sequence.stage_at(budget)
-    drawn = [{"group": each.group, "caption": each.caption, "picture": each.picture} for each in effects]
+    drawn = [
+        {"group": each.group, "caption": each.caption, "picture": picture}
+        for each, picture in zip(effects, pictures(effects), strict=True)
+    ]
     bands = any(each.margins for each in effects)
     return {"stage": stage, "effects": drawn, "in_all": in_all, "bands": bands}
 

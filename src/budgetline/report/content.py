@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from budgetline.budgets import affordable, points_of_stages
-from budgetline.evaluation.pictures import ScoreEffect, survival_picture
+from budgetline.evaluation.pictures import ScoreEffect, pictures, survival_picture
 
 TRAINING, CROSS_VALIDATED, BOUND = "training", "cross-validated", "bound"
 
@@ -251,6 +251,7 @@ class Content:
     probabilities: Probabilities | None = None
     risks: RiskGroups | None = None
     intervals: Intervals | None = None
+    other_data: str = ""
 
     @property
     def total_cost(self) -> float:
@@ -271,6 +272,11 @@ class Content:
     def rows_evaluated(self) -> str:
         """The rows on which the main curve is evaluated: "held-out" or "training"."""
         return "held-out" if self.main_curve.kind == CROSS_VALIDATED else "training"
+
+    @property
+    def pictures(self) -> list[str]:
+        """The effects as SVG, on common axes."""
+        return pictures(self.effects)
 
     @property
     def equal_costs(self) -> bool:

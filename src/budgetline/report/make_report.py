@@ -42,6 +42,7 @@ from budgetline.report.on_folds import (
     risk_times,
     risks_on_fold,
 )
+from budgetline.report.other_data import other_data
 from budgetline.report.report import Report
 
 SHARES = (0.1, 0.25, 0.5, 1.0)
@@ -76,11 +77,11 @@ def make_report(
     model : fitted estimator of this library, or a pipeline or search that ends in one
         The model on which to report.
     X, y : the data that the model was fitted to, optional
-        With data, the report adds cross-validated values and other orders to the training curve.
+        If passed, the report also shows cross-validated values and, with ``baselines``, a comparison with other orders.
     metric : str, scorer or function
-        As in `budget_curve`. The task sets the default: "roc_auc", "accuracy", "ndcg@10", "concordance" or "explained".
+        As in `budget_curve`. Default by task: "roc_auc", "accuracy", "ndcg@10", "concordance" or "explained".
     cv : int, splitter or iterable
-        An integer gives that number of shuffled folds, stratified for a classifier. For other folds, pass a splitter.
+        If an integer, the number of shuffled folds, stratified for a classifier. For other folds, pass a splitter.
     baselines : bool
         Whether to compare the model with other orders on the same folds.
     pos_label, sample_weight, qid, groups, progress
@@ -188,6 +189,9 @@ def _with_data(
     as_fitted = "as fitted" + (", but not calibrated, like the other methods" if own else "")
     notes = {OWN: f"{as_fitted}; each fold learns its own order"} | {name: note for name, (note, _) in orders.items()}
     methods = tuple(method_record(name, note, curves[name], report.total_cost, at) for name, note in notes.items())
+    if others := other_data(found, model, rows):
+        first = replace(report.training_curve, label="this model on these rows")
+        report = replace(report, other_data=others, curves=(first, *report.curves[1:]))
     return replace(
         report,
         comparison=ComparedMethods(SHARES, at, methods) if orders else None,

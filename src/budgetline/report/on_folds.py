@@ -24,6 +24,7 @@ from budgetline.glm.families import SquaredError
 from budgetline.glm.set_families import Cox
 from budgetline.inputs import check_survival
 from budgetline.model.anytime import AnytimeModel, Staged, as_model, model_and_table
+from budgetline.report.builders import costs_differ
 from budgetline.report.content import Intervals, Probabilities, RiskGroup, RiskGroups, StageCounts, StageInterval
 from budgetline.sequencing import RandomOrder
 
@@ -64,7 +65,7 @@ def other_orders(model: Staged, random_state: int) -> Orders:
         "random order": (f"drawn with seed {random_state}", {**greedy, "schedule": RandomOrder(random_state)}),
     }
     del found["Newton step (score)" if squares else "matching pursuit (omp)"]
-    if not model.groups.shared and len(set(model.groups.costs.tolist())) == 1:
+    if not costs_differ(model.groups):
         del found["costs ignored"], found["cheapest first"]
     own = {name: given.get(name) for name in greedy}
     return {name: (note, settings) for name, (note, settings) in found.items() if settings != own}

@@ -135,11 +135,12 @@ function drawMethods() {
 
 const chances = record.probabilities || null, [otherClass, positiveClass] = record.task.classes;
 const sum = counts => counts.reduce((a, b) => a + b, 0);
+const calledAt = ({ first, second }, k) => [first.slice(k), second.slice(k), first.slice(0, k), second.slice(0, k)].map(sum);
 function showThreshold() {
   if (!chances) return;
   const counts = chances.stages.findLast(s => s.stage <= stageAt(budget)), k = Number($("threshold").value) + 1, at = `${amount(100 * chances.thresholds[k - 1])} %`;
-  const [wrong, right, spared, missed] = [counts.first.slice(k), counts.second.slice(k), counts.first.slice(0, k), counts.second.slice(0, k)].map(sum);
-  $("threshold-what").textContent = `With ${groupsUntil(counts.stage)} of ${groupsUntil()} groups, held-out rows with a probability of at least ${at} are called ${positiveClass}:`;
+  const [wrong, right, spared, missed] = calledAt(counts, k);
+  $("threshold-what").textContent = `With ${groupsUntil(counts.stage)} of ${groupsUntil()} groups (the budget chosen above), held-out rows with a probability of at least ${at} are called ${positiveClass}:`;
   $("threshold").setAttribute("aria-valuetext", at);
   const row = (name, part, others, of, what) => {
     const found = document.createElement("tr"), cells = [name, part + others > 0 ? number(part / (part + others), "percent") : "–", `${amount(part)} of ${amount(part + others)} rows ${of} are ${what}`];
@@ -152,7 +153,19 @@ function showThreshold() {
     row("Positive predictive value", right, wrong, `called ${positiveClass}`, positiveClass),
     row("Negative predictive value", spared, missed, `called ${otherClass}`, otherClass),
   );
+  showThresholds(counts);
   drawReliability(counts);
+}
+// The table follows the chosen budget; without a script it is that of the best stage.
+const thresholdTable = document.querySelector(".thresholds .scroll table");
+function showThresholds(counts) {
+  thresholdTable.querySelector("th").textContent = `threshold, with ${groupsUntil(counts.stage)} of ${groupsUntil()} groups`;
+  for (const row of thresholdTable.tBodies[0].rows) {
+    const k = chances.thresholds.indexOf(parseFloat(row.cells[0].textContent) / 100) + 1;
+    const [wrong, right, spared, missed] = calledAt(counts, k);
+    const parts = [[wrong + right, spared + missed], [right, missed], [spared, wrong], [right, wrong], [spared, missed]];
+    parts.forEach(([part, others], i) => { row.cells[i + 1].textContent = number(part + others > 0 ? part / (part + others) : null, "percent"); });
+  }
 }
 // Neighbouring bins are joined until each has a tenth of the rows.
 function binned({ first, second }) {
@@ -205,7 +218,7 @@ function setBudget(wanted, by) {
   const stage = stageAt(budget), spent = costs[stage], rest = budget - spent, next = sequence[stage], point = pointAt(budget);
   $("quality").textContent = number(main.values[point], style);
   $("quality-error").textContent = errorAt(main, point) === null ? "" : `± ${number(errorAt(main, point), style)}`;
-  $("quality-training").textContent = main === training ? "" : `${number(training.values[stage], style)} on the training data`;
+  $("quality-training").textContent = main === training ? "" : `${number(training.values[stage], style)} on ${record.other_data ? "these rows" : "the training data"}`;
   $("spent").textContent = `${amount(spent)} of ${amount(total)} ${unit}`;
   $("left").textContent = rest > total * SLACK ? `${amount(rest)} left, too little for the next group` : "";
   $("count").textContent = `${groupsUntil(stage)} of ${groupsUntil()}`;

@@ -55,7 +55,7 @@ class Report(Content):
         The metric of the curves.
     sequence : tuple of records with step, group, columns, cost, cumulative_cost, gain, explained, agreement, folds
         The steps of the sequence. ``explained`` is the share of the training loss that the model removes, as
-        ``budget_curve`` computes it. ``gain`` is the gain in the fit, which also counts the ridge penalty.
+        ``budget_curve`` computes it. ``gain`` is the reduction of the training risk, which includes the ridge penalty.
     left_out : tuple of str
         Groups that are not in the sequence.
     curves : tuple of records with kind, label, costs, values, errors
@@ -64,22 +64,24 @@ class Report(Content):
     comparison : record with shares, budgets, methods; or None
         Held-out values of the model and of other orders, at several shares of the total cost.
     certificate : record with budgets (achieved, bound, ratio, share, budget), timeliness, notes, curve; or None
-        What the certificate proves, as shares F/R(∅) on the training data, with the ridge penalty. ``curve`` is the
-        bound.
+        The results of the certificate, as shares F/R(∅) of the training risk without any group. The risk includes the
+        ridge penalty. ``curve`` is the bound.
     shared : dict name -> cost and groups
         Costs that several groups share. The first of these groups to be bought pays the cost.
     required : dict group -> groups
         The groups that must be bought before a group.
     effects : tuple of records with group, axes, output, of_class, values
-        What columns add to the score at the last stage. Of all ``effects_in_all`` effects, the report shows those with
-        the largest range.
+        What columns add to the score at the last stage. The model has ``effects_in_all`` effects, and the report shows
+        those with the largest range.
     probabilities : record with thresholds, stages (stage, first, second); or None
         For two classes, counts of the held-out rows of each class by their predicted probability of the second class.
     intervals : record with coverage, stages (stage, lower, upper, covered, error); or None
         For regression, the interval around the prediction that should contain a share ``coverage`` of the held-out
-        targets, and the share that it does contain.
+        targets, and ``covered``, the share that it actually contains.
     risks : record with times, groups (budget, name, rows, events, observed, predicted); or None
         For survival times, the observed and predicted survival of held-out rows with low, middle and high risk.
+    other_data : str
+        A warning if the data differ from the data to which the model was fitted; otherwise an empty string.
 
     Examples
     --------
@@ -100,7 +102,7 @@ class Report(Content):
 
     @property
     def warning(self) -> str:
-        """A warning if held-out quality falls when more groups are bought; otherwise an empty string."""
+        """A warning if the model was fitted to other data, or if more groups lower held-out quality; else empty."""
         return warning(self)
 
     def to_dict(self) -> dict[str, Any]:

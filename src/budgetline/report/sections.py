@@ -31,7 +31,8 @@ FOLDS_AGREE = (
     " uncertain."
 )
 FROM_SHARE = 0.1
-"""The sentence about the optimum refers to this share of the total cost, or to the next that explains anything."""
+"""The sentence about the optimum refers to the first listed budget that is at least this share of the total cost and at
+which the order explains anything."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def _thresholds(content: Content) -> Section | None:
     places = {at: k for k, at in enumerate(found.thresholds) if at in SHOWN_THRESHOLDS}
     rows = ((f"{100 * at:g} %", *map(share, found.called(stage, k))) for at, k in places.items())
     values = ("sensitivity", "specificity", "positive predictive value", "negative predictive value")
-    header = (f"threshold, with {count(content.bought_after(stage), 'group')}", f"rows called {positive}", *values)
+    bought, every = content.bought_after(stage), content.bought_after(len(content.sequence))
+    header = (f"threshold, with {bought} of {every} groups", f"rows called {positive}", *values)
     intro = (
         f"The model predicts the probability of class {positive}. Rows at or above the threshold are called {positive},"
         f" and the others are called {other}. Sensitivity is the share of rows of class {positive} that are called"
@@ -195,7 +197,8 @@ def _effects(content: Content) -> Section | None:
         ends, margins = (effect.values.index(end(effect.values)) for end in (min, max)), effect.margins
         values = ((with_error(effect.values[k], margins[k] if margins else None, "general"), k) for k in ends)
         cells = (cell for text, k in values for cell in (text, _place(effect, k)))
-        rows.append((effect.name if two else effect.caption, effect.group, *cells))
+        name = f"{effect.name}, class {effect.output}" if effect.of_class else effect.caption
+        rows.append((effect.name if two else name, effect.group, *cells))
     lowest, highest = (f", towards {name}" for name in content.task.classes) if two else ("", "")
     header = ("column", "group", f"lowest effect{lowest}", "at", f"highest effect{highest}", "at")
     left = frozenset({0, 1, 3, 5})
@@ -215,6 +218,13 @@ def _about_effects(content: Content) -> str:
         " the data are), categories as bars, and pairs of columns as heat maps. The mean of every effect over the"
         " training data is 0."
     )
+    if any(
+        len(axis) > len(axis.numbers) > 0
+        for axis in (effect.axes[0] for effect in content.effects if len(effect.axes) == 1)
+    ):
+        found += " Separate marks beside a curve are values such as 0 or missing that have their own effect."
+    several = len({effect.output for effect in content.effects}) > 1
+    found += f" Curves and bars share one scale{' per score' * several}, but heat maps have their own."
     if all(effect.margins for effect in content.effects):
         found += (
             " Light bands, thin lines and ± are pointwise 90 % bands. They show how far noise in the rows may have"

@@ -19,10 +19,15 @@ ON_CURVES = (
     "The held-out curve is the mean {label}{better} over {folds} folds{made}; the band is ± one standard error."
     " In each fold, an order is learned from the training rows and evaluated on the other rows. The curve therefore"
     " describes the whole procedure, including the choice of the order, rather than this one order.",
+    "Settings that were chosen by cross-validation are the same in every fold. The held-out values of that"
+    " cross-validation, such as `budgetline fit` prints, differ a little: its folds may hold other rows, and share one"
+    " encoding of the columns, whereas here each fold learns its own.",
     "Standard errors over folds are approximate, because the folds share training rows.",
     "The training curve evaluates this model on the rows on which it was trained, so its {label} is optimistic.",
 )
-NO_DATA = "All values are optimistic: they refer to the training data, because no data were passed to cross-validate."
+NO_DATA = (
+    "All values are optimistic: they refer to the training data, because no data were provided for cross-validation."
+)
 
 
 def best_stage(content: Content) -> int:
@@ -99,6 +104,11 @@ def subline(content: Content) -> str:
 
 
 def warning(content: Content) -> str:
+    """Return what is wrong with the data or with the last groups, "" if nothing is."""
+    return " ".join(filter(None, (content.other_data, _worse_with_more(content))))
+
+
+def _worse_with_more(content: Content) -> str:
     """Return a sentence if the held-out quality falls with more groups, by more than a standard error; else nothing."""
     best, last, style = best_stage(content), len(content.sequence), content.measure.style
     if best == last:
@@ -129,4 +139,5 @@ def notes(content: Content) -> list[str]:
     better = "" if measure.greater_is_better else " (lower is better)"
     made = f" ({measure.folds_made})" if measure.folds_made else ""
     named = {"label": measure.label, "better": better, "folds": measure.folds, "made": made}
-    return [*found, *(text.format(**named) for text in ON_CURVES)]
+    true = ON_CURVES[:-1] if content.other_data else ON_CURVES
+    return [*found, *(text.format(**named) for text in true)]

@@ -69,16 +69,17 @@ class ScoreChange:
 class EarlyExit:
     """Rule that stops a run when the remaining groups are unlikely to change the decision.
 
-    For each stage, the scores of the last stage are regressed on the scores s of this stage, over a sample of m inputs.
-    The residuals Δ_i show what the remaining groups may add: P(change) = (1 + #{i : the decision for a + Bs + Δ_i
-    differs from the decision for s}) / (1 + m).
+    For each stage, the scores of the last stage are regressed on the scores s of this stage over a sample of m inputs.
+    The fitted values are a + Bs, and the residuals Δ_i show what the remaining groups may add to them. The probability
+    that the decision changes is therefore estimated as (1 + #{i : the decision for a + Bs + Δ_i differs from the
+    decision for s}) / (1 + m).
 
     Attributes
     ----------
     changes : tuple of ScoreChange
         The regression of each stage: a, B and Δ.
     threshold : float
-        A run stops when the probability of another decision is below this value.
+        A run stops when the probability that the decision changes is below this value.
 
     Examples
     --------
@@ -99,7 +100,7 @@ class EarlyExit:
     def fit(
         cls, model: object, X: object, *, threshold: float = 0.01, n_samples: int = 2000, random_state: Seed = 0
     ) -> EarlyExit:
-        """Learn what the remaining groups add to the scores.
+        """Learn how much the remaining groups add to the scores.
 
         Parameters
         ----------
@@ -108,8 +109,8 @@ class EarlyExit:
         X : table of shape (n, D)
             Inputs with all columns. The training data can be used.
         threshold : float in (0, 1)
-            A run stops when the probability of another decision is below this value. Thresholds up to 1/(1 + m) have
-            no effect if m rows are used.
+            A run stops when the probability that the decision changes is below this value. Thresholds up to 1/(1 + m)
+            have no effect if m rows are used.
         n_samples : int
             Maximum number of rows of X to use. If X has more rows, a random sample is drawn.
         random_state : int, RandomState or None

@@ -47,7 +47,7 @@ class Extractor:
         Whether the function accepts many inputs at once.
     timeout : float, optional
         The number of seconds after which a call is abandoned, even before the deadline. It is not available in
-        cooperative mode, which cannot stop a function.
+        cooperative mode, because that mode cannot stop a function.
 
     Examples
     --------

@@ -56,7 +56,7 @@ class CostProfile(Tabular):
         return {t.group: t.quantile for t in self.times}
 
     def to_dict(self) -> dict[str, list[object]]:
-        """Return plain columns: group, cost, calls, batch_size, and the median, quantile and min seconds per call."""
+        """Return a dict of columns: group, cost, calls, batch_size; and median, quantile and min seconds per call."""
         columns: dict[str, list[object]] = {"group": [t.group for t in self.times]}
         columns["cost"] = [self.costs[t.group] for t in self.times]
         for name in ("calls", "batch_size", "median", "quantile", "fastest"):
@@ -106,17 +106,17 @@ def profile_costs(
     progress: Progress = None,
     clock: Clock | None = None,
 ) -> CostProfile:
-    """Time extractors on sample inputs; they take turns, so that a slow moment does not affect only one of them.
+    """Time extractors on sample inputs. The extractors take turns, so that a temporary slowdown affects all.
 
     Parameters
     ----------
     extractors : mapping group -> function or Extractor
-        The same as for `AnytimeRunner`. Groups with no extractor (None) are left out. Only the functions are timed, in
-        this thread (async functions on an event loop), without the time to pass values to another thread or process.
+        As for `AnytimeRunner`. Entries that are None are skipped. Functions are timed in this thread, or on an event
+        loop if they are async. The time to pass values to other threads or processes is not included.
     sample_inputs : sequence of objects
         Typical inputs.
     quantile : float
-        Quantile of the call times to report as ``seconds``, in (0, 1]. At least this share of calls took no longer.
+        Quantile of the call times to report as ``seconds``, in (0, 1]. At least this share of calls was no slower.
     repeats, warmup : int
         Every input is timed ``repeats`` times. Before that, each extractor is called ``warmup`` times without timing.
     batch_size : int

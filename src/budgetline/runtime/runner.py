@@ -33,32 +33,34 @@ Known = Mapping[str, object] | None
 
 
 class AnytimeRunner:
-    """Runner that computes groups in order, and predicts from the groups that have arrived when the time is up.
+    """Runner that computes groups in order and, when the time is up, predicts from the groups that have arrived.
 
     Parameters
     ----------
     model : fitted AnytimeRegressor, AnytimeRanker or another estimator that save accepts, or an AnytimeModel
-        The fitted model. `StagedEstimators` also work. A missing group then ends the run, because only prefixes of the
-        order have an estimator.
+        The fitted model. `StagedEstimators` are also accepted. With them, a missing group ends the run, because only
+        prefixes of the order have an estimator.
     extractors : mapping group -> function or Extractor
         One function for every group of the sequence. ``function(raw)`` returns the values of the group's columns.
-        Functions may be async and, in an `Extractor`, accept many inputs. A group with None is used only if its values
-        are passed as ``known``.
+        Functions may be async. Functions that are wrapped in an `Extractor` with ``batch=True`` receive many inputs in
+        one call. A group whose entry is None is used only if its values are passed as ``known``.
     mode : {"cooperative", "thread", "process"}
-        Where plain functions run, unless their `Extractor` sets another mode. ``"cooperative"`` runs them in the
-        caller's thread. The deadline is checked between groups, so a function that hangs delays the prediction.
-        ``"thread"`` runs each function in a thread, which is abandoned when it is late. ``"process"`` runs it in
-        another process, which is killed when it is late. Late async functions are cancelled.
+        Where functions run, unless they are async or their `Extractor` sets another mode. ``"cooperative"`` runs them
+        in the caller's thread. The deadline is checked between groups, so a function that hangs delays the prediction.
+        ``"thread"`` runs each function in a thread, which is abandoned when the function is late. ``"process"`` runs it
+        in another process, which is killed when the function is late. Late async functions are cancelled.
     seconds : mapping group -> float, optional
-        The number of seconds that a call to each group's extractor takes. Pass a high quantile rather than the mean
-        (``profile_costs(...).seconds``). A group that would be late is skipped. Groups without a time are always tried.
+        The number of seconds that a call to each group's extractor takes. Pass a high quantile, such as
+        ``profile_costs(...).seconds``, rather than the mean. A group that would be late is skipped. Groups without a
+        time are always tried.
     workers : int
         The number of groups that one run computes at the same time. They are started in sequence order. A group that
-        requires others is started after these have arrived.
+        requires others is started only after those have arrived.
     early_exit : EarlyExit, optional
         For classifiers, the rule that stops a run when the remaining groups are unlikely to change the decision.
     interval : float in (0, 1), optional
-        For regression, the coverage of the intervals that come with predictions, like those of ``predict_interval``.
+        For regression: if passed, each prediction also contains a prediction interval with this coverage, computed as
+        in ``predict_interval``.
     max_abandoned : int
         No new function is started in a thread while this many late functions are still running in threads.
     processes : int, optional
@@ -144,7 +146,8 @@ class AnytimeRunner:
         budget : float, optional
             A group is started only if the cost of all started groups stays within this budget.
         known : mapping group -> values, optional
-            Values that are already known. They are free, do not pay for shared costs, and satisfy requirements.
+            Values that are already known. Known groups are free and satisfy requirements, but they do not cover shared
+            costs.
         """
         *_, last = self._drive(self._request([raw], True, deadline, budget, known), stream=False)
         return last
@@ -183,9 +186,9 @@ class AnytimeRunner:
     def predict_many(
         self, raws: Sequence[object], *, deadline: Limit = None, budget: Limit = None, known: Known = None
     ) -> Prediction:
-        """Compute the groups in order for all inputs until the deadline, and predict one entry or row per input.
+        """Compute the groups in order for all inputs until the deadline, and predict.
 
-        An input that lacks a group is predicted from its other groups.
+        The prediction has one entry or row per input. An input that lacks a group is predicted from its other groups.
 
         Parameters
         ----------
@@ -210,8 +213,8 @@ class AnytimeRunner:
         cascade : Cascade
             The cascade, for example from ``budgetline.evaluation.cascade``.
         deadline : float, optional
-            Seconds from now. If it passes before the last level is finished, the ranking uses the groups that have
-            arrived.
+            Seconds from now. If the deadline passes before the last level is finished, the ranking uses the groups that
+            have arrived.
         """
         if not isinstance(cascade, Cascade):
             raise TypeError(f"cascade must be a Cascade, such as Cascade((1, 3), (10,)), got {shown(cascade)}")

@@ -41,15 +41,17 @@ class Greedy:
 
 @dataclass(frozen=True)
 class Doubling:
-    """No group may cost more than everything bought before it, so the total at most doubles at each step (Algorithm 2).
+    """No group may cost more than everything bought before it, so the total at most doubles at each step.
 
-    The algorithm as printed in the paper stops as soon as no remaining group is affordable. With distinct costs, this
-    happens at the second step. Instead, this version buys the cheapest remaining group and continues. With the rules
-    "forward" and "omp", it guarantees for every C0 > 4, every budget B and every set S that
+    This is Algorithm 2 of the paper with one change. As printed, the algorithm stops as soon as no remaining group is
+    affordable. With distinct costs, this happens at the second step. Instead, this version buys the cheapest remaining
+    group and continues. With the rules "forward" and "omp", it guarantees for every C0 > 4, every budget B and every
+    set S of groups that costs at most B/C0 that
 
-        F(G_B) ≥ (1 − exp(−γ (C0/2 − 2))) F(S_{B/C0}),    γ = λ_min(Δ^{-1/2} C Δ^{-1/2}),  Δ = blockdiag(C_g),
+        F(G_B) ≥ (1 − exp(−γ (C0/2 − 2))) F(S),    γ = λ_min(Δ^{-1/2} C Δ^{-1/2}),  Δ = blockdiag(C_g),
 
-    if no costs are shared and no group requires another.
+    if no costs are shared and no group requires another. Here, G_B is the longest prefix that B pays for, F is the
+    reduction of the training risk, C = X'X/n + alpha·I for standardised X, and C_g is the block of C for group g.
 
     Parameters
     ----------
@@ -91,7 +93,7 @@ class Doubling:
 
 @dataclass(frozen=True)
 class FixedOrder:
-    """A fixed order, such as the one that a pipeline uses today; only the models of its prefixes are fitted.
+    """A fixed order, such as the order of an existing pipeline; only the models of its prefixes are fitted.
 
     Parameters
     ----------

@@ -27,11 +27,13 @@ class GroupSequence(Tabular):
     costs : float array
         Cost actually paid at each stage. A shared cost is paid by the first group that needs it.
     gains : float array
-        Gain of each group, F(S ∪ g) − F(S), on the training data.
+        Gain of each group, F(S ∪ g) − F(S), on the training data. S is the set of groups before g, and F(S) is the
+        reduction of the training risk by the groups S. The risk is the mean loss plus the ridge penalty.
     null_value : float
         R(∅), the risk without any group.
     fold_costs : array of shape (n_folds, n_stages), or None
-        For each fold of a search, the total cost at which it has bought each group, or infinity if it never does.
+        The cumulative cost at which each fold of a cross-validation, following its own order, buys each group. It is
+        infinity if the fold never buys the group.
 
     Examples
     --------
@@ -53,7 +55,7 @@ class GroupSequence(Tabular):
 
     @property
     def folds_that_agree(self) -> Positions | None:
-        """Number of folds that bought each group at a total cost no higher than in this order; None without folds."""
+        """Number of folds that buy each group no later, in cumulative cost, than this order; None without folds."""
         return None if self.fold_costs is None else folds_that_agree(self.cumulative_costs, self.fold_costs)
 
     @property
@@ -63,16 +65,16 @@ class GroupSequence(Tabular):
 
     @property
     def explained(self) -> Float:
-        """F/R(∅) after each stage: the explained fraction of the training risk (0 if the risk is 0).
+        """The explained fraction of the training risk after each stage, F/R(∅); 0 if R(∅) is 0.
 
-        The ridge penalty is subtracted from the explained risk. A budget curve of "explained" on the same rows is
-        higher by the penalty, because it does not subtract it.
+        The ridge penalty is part of the risk and makes this fraction smaller. A budget curve of "explained" leaves the
+        penalty out, so it is higher on the same rows.
         """
         total = np.cumsum(self.gains)
         return total / self.null_value if self.null_value > 0 else np.zeros_like(total)
 
     def stage_at(self, budget: float) -> int:
-        """Return the last stage that ``budget`` can pay for, or 0 if it cannot pay for the first."""
+        """Return the last stage that ``budget`` pays for, or 0 if it does not pay for the first group."""
         return int(affordable(self.cumulative_costs, budget))
 
     def to_dict(self) -> dict[str, list[Any]]:
