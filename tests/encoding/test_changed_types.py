@@ -266,7 +266,7 @@ def test_unknown_categories_are_told_once_with_counts():
     assert "column 'zip': 100 of 100 values ('99999') are unknown to the model" in message
     assert "column 'flag': 240 of 240 values ('yes', 'no') are unknown to the model" in message
     few = X.assign(zip=["99999", *X["zip"].tolist()[1:]])
-    assert "column 'zip': 1 of 240 values ('99999')" in unknown(few, model)[0]  # no category was rare in training
+    assert not unknown(few, model)  # a few new values are usual
     assert "column 'zip': 1 of 1 values ('99999')" in unknown(few[:1], model)[0]
     with pytest.warns(UserWarning, match="column 'flag': 240 of 240"):
         list(model.staged_predict(both))

@@ -352,7 +352,7 @@ def test_raw_tables_with_pairs():
     frame.loc[::7, "age"] = None
     model = AnytimeSurvivalCV(encoding="spline", interactions=[0, 2], rule="omp").fit(frame, time, event)
     assert model.score(frame, (time, event)) > 0.6
-    with pytest.warns(UserWarning, match="count as missing: 'b'"):
+    with pytest.warns(UserWarning, match="count as missing values: 'b'"):
         assert np.isfinite(model.predict(frame.drop(columns="b"), available="auto")).all()
 
 

@@ -225,13 +225,13 @@ def test_forward_regression_is_refused_before_the_first_pass(monkeypatch, loss):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_an_iterator_is_refused(loss):
     X, y, _ = problem(loss)
-    with pytest.raises(ValueError, match="give a function that starts one"):
+    with pytest.raises(ValueError, match="pass a function that makes one"):
         make(loss).fit(open_data(iter([(X, y)])))
 
 
 def test_what_is_not_for_sources():
     X, y, _ = problem("logistic")
-    with pytest.raises(ValueError, match="give the weights as a column"):
+    with pytest.raises(ValueError, match="pass the weights as a column"):
         make("logistic", class_weight="balanced").fit(open_data((X, y)))
     with pytest.raises(ValueError, match="one target"):
         make("poisson").fit(open_data((X, np.ones((300, 2)))))

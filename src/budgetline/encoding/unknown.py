@@ -1,7 +1,7 @@
 """Values that a model does not know: counted when it predicts, with a warning unless they may be rare categories.
 
-An encoder keeps no names of rare categories. Where training had some, a few values that it does not know are usual;
-where every category of the training data is known, any other is new.
+A warning needs more unknown than known values. An encoder keeps no names of rare categories: if training had some, a
+few unknown values are usual, and at least ``LEAST`` are needed.
 """
 
 from __future__ import annotations
@@ -50,13 +50,14 @@ class Unknown:
 
     @property
     def surprising(self) -> bool:
-        """Whether to warn: of any value whose like training never had, else of most values."""
+        """Whether to warn: of most values that the model could know, and of any text if training had only numbers."""
         encoder = self.encoder
-        if not self.usual if isinstance(encoder, NumberEncoder) else not (encoder.rare or encoder.empty):
+        if isinstance(encoder, NumberEncoder) and not self.usual:
             return self.count > 0
         expected = self.usual * self.total
         most = max((self.total + expected) / 2, expected + NOISE * sqrt(expected * (1 - self.usual)))
-        return self.count >= LEAST and self.count > most
+        named = isinstance(encoder, CategoryEncoder) and not (encoder.rare or encoder.empty)  # no category is hidden
+        return self.count >= (1 if named else LEAST) and self.count > most
 
     def __str__(self) -> str:
         encoder, name, counts = self.encoder, shown(self.column), f"{self.count:,} of {self.total:,} values"

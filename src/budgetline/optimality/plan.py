@@ -203,7 +203,7 @@ def plans(
     """Find plans of a ``model`` for several ``budgets`` within one time limit; parameters as in ``plan``.
 
     A plan for a larger budget never has a smaller ``value``. If ``data`` is passed, the models of the plans are
-    refitted to these training data, as in ``plan``.
+    refitted to these training data.
 
     Examples
     --------
