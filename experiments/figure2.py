@@ -128,10 +128,11 @@ HEAD = """\
 Made by `python experiments/figure2.py --write docs/results/figure2.md`.
 
 **The paper** reports that "CS-G-OMP achieves a 8x and 20x overall training time speed-up" over CS-G-FR on the
-Agricultural and Yahoo! data. On Yahoo!, the speed-up is between 10 and 20, and it is larger for smaller groups. *As
-printed* means Algorithm 1 of the paper, written in NumPy: at every step, FR refits all candidates from the data, and
-OMP refits only the chosen groups. *budgetline* also starts from the data, and its times include computing the models of
-all prefixes. The data are smaller than in the paper, so that FR as printed finishes within minutes.
+Agricultural and Yahoo! data. The paper reports that, on Yahoo!, the speed-up is between 10 and 20 and is larger for
+smaller groups. *As printed* means Algorithm 1 of the paper, written in NumPy: at every step, FR refits all candidates
+from the data, and OMP refits only the chosen groups. *budgetline* also starts from the data, and its times include
+computing the models of all prefixes. The data are smaller than in the paper, so that FR as printed finishes within
+minutes.
 """
 
 

@@ -200,8 +200,8 @@ def timeliness(
 ) -> float:
     """Return the mean of a curve over all budgets from 0 to a stopping cost T: (1/T) ∫₀ᵀ v(B) dB.
 
-    For a training curve, F/R(∅), this is the paper's timeliness. Beyond its last point, a curve keeps its last value.
-    If T is 0, the result is v(0), the value after all free groups.
+    For a training curve (F/R(∅)), this is the timeliness that the paper defines. Beyond its last point, a curve keeps
+    its last value. If T is 0, the result is v(0), the value after all free groups.
 
     Parameters
     ----------
