@@ -127,8 +127,8 @@ groups contain correlated features. Accuracy and NDCG@5 show "the same qualitati
 
 All methods are fitted with squared error. For accuracy, predictions are thresholded at 1.5. For NDCG@5, documents are
 ranked by their predictions. The numbers are means of held-out curves over all budgets up to the stopping cost of
-CS-G-OMP, with linear interpolation. As in the paper, this is the 0.97-stopping cost on the Agricultural shape and the
-0.98-stopping cost on the Yahoo shape.
+CS-G-OMP, with linear interpolation. As in the paper, this is the 0.97-stopping cost on the Agricultural data and the
+0.98-stopping cost on the Yahoo! data.
 """
 
 

@@ -482,7 +482,7 @@ def test_a_correction_counts_for_other_losses():
         ({"include": ["a"], "exclude": ["a"]}, ValueError, "'a' must be both in and out"),
         ({"budget": 1.0, "include": ["e"]}, ValueError, "must be in cost 3.5, more than the budget of 1"),
         ({"y": [1]}, ValueError, "give X as well"),
-        ({"X": table()}, ValueError, "give a table X and y"),
+        ({"X": table()}, ValueError, "pass a table X and y"),
         ({"X": open_data((table(), target("squared"))), "y": 1}, ValueError, "data in memory"),
         ({"X": table()[:, :3], "y": target("squared")}, ValueError, "features"),
     ],
