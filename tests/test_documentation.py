@@ -134,6 +134,8 @@ def test_the_front_door_says_what_the_gallery_measures():
     assert at["learned order"]["3"] == at["prices ignored"]["200"] == "0.84"
     assert round(float(at["learned order"]["100"]) - float(at["cheapest first"]["100"]), 2) == 0.03
     assert round(float(at["cheapest first"]["250"]) - float(at["learned order"]["250"]), 2) == 0.01
+    first_screen = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:40]
+    assert [line.split()[1] for line in first_screen if line.startswith("make ")] == ["demo", "test"]
     for page in (ROOT / "README.md", ROOT / "docs/index.md"):
         text = " ".join(page.read_text(encoding="utf-8").split())
         assert "reaches .84 for 3 dollars" in text
